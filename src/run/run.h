@@ -1,0 +1,197 @@
+/*
+ * run: a run directory read into one model.
+ *
+ * Owns: finding, reading and validating worker files (and the live images of workers on this machine), merging them
+ * by role, choosing the attempt, and the list of caveats. Everything above (analysis, report, cli, python) sees the
+ * structs below, const, and no file.
+ *
+ * Memory is flat: a worker file is read, folded into its role's tree and forgotten; what is kept per worker is the
+ * struct lp_run_worker alone. Merging is commutative and associative, so the order of files does not matter.
+ *
+ * Must not know: how a run is shown.
+ *
+ * Truth rules that every consumer relies on:
+ *  - wall_ns contains the time of open entries up to the flush (or up to now, for a live image); open_wall_ns says how
+ *    much of it that is; calls and hist count only entries that ended. A mean per entry is
+ *    (wall_ns - open_wall_ns) / calls.
+ *  - cpu_known is false where no CPU time was measured at all: cpu_ns is then meaningless and is shown as "not measured".
+ *    nocpu_wall_ns is the part of wall_ns without CPU figures, so wait = wall_ns - nocpu_wall_ns - cpu_ns (not below 0),
+ *    and its denominator is wall_ns - nocpu_wall_ns.
+ *  - estimated is set where any contribution was sampled (stride > 1).
+ *  - Sums saturate at their type's limit instead of wrapping; saturated is then set and a caveat says so.
+ */
+#ifndef LP_RUN_RUN_H
+#define LP_RUN_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Text as recorded: UTF-8 in which lone surrogates may stand (WTF-8) and NUL may occur; also NUL-terminated. */
+struct lp_text {
+    char *bytes; /* Owned by the struct that holds the text. */
+    size_t len;
+};
+
+#define LP_HIST_OCTAVES 64
+#define LP_HIST_BUCKETS 512
+
+/* Durations in ns; docs/format.md gives the bucket formula. An octave is allocated when first hit. */
+struct lp_hist {
+    uint64_t *octaves[LP_HIST_OCTAVES]; /* Owned; NULL: eight zeroes. */
+};
+
+uint64_t lp_hist_total(const struct lp_hist *hist);
+uint64_t lp_hist_bucket(const struct lp_hist *hist, unsigned bucket);
+/* The q-quantile in ns (0 <= q <= 1), interpolated inside its bucket; 0 for an empty histogram. */
+double lp_hist_quantile(const struct lp_hist *hist, double q);
+/* First ns of a bucket and its width. */
+uint64_t lp_hist_bucket_begin(unsigned bucket);
+uint64_t lp_hist_bucket_width(unsigned bucket);
+
+struct lp_run_counter {
+    struct lp_text name;
+    int64_t sum;
+    uint64_t calls;
+    int64_t min, max;
+    bool saturated;
+};
+
+struct lp_run_phase {
+    struct lp_text name;            /* Empty on a root. */
+    struct lp_run_phase *parent;    /* Borrowed; NULL on a root. */
+    struct lp_run_phase **children; /* Owned; sorted by name, bytewise. */
+    size_t n_children;
+    uint64_t calls;
+    uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
+    uint64_t open_calls, open_wall_ns;
+    uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
+    uint64_t workers;                /* How many workers have this path. */
+    bool cpu_known, estimated, saturated;
+    struct lp_hist hist;
+    struct lp_run_counter *counters; /* Owned; sorted by name. */
+    size_t n_counters;
+};
+
+static inline uint64_t lp_run_phase_self_ns(const struct lp_run_phase *phase)
+{
+    return phase->wall_ns > phase->child_wall_ns ? phase->wall_ns - phase->child_wall_ns : 0;
+}
+
+/* An open path of one thread, deepest entry, as the worker last showed it. */
+struct lp_run_open {
+    struct lp_text thread;
+    struct lp_text path; /* Components joined by '/', for display. */
+    uint64_t open_ns;    /* Of the deepest open entry. */
+};
+
+struct lp_run_stamp {
+    uint64_t realtime_ns, monotonic_ns, boottime_ns;
+};
+
+struct lp_run_trouble {
+    struct lp_text name;
+    uint64_t count;
+};
+
+enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE };
+
+/* One process that recorded. Strings are Owned. */
+struct lp_run_worker {
+    struct lp_text worker; /* w_<run>_<pid>_<uuid8> */
+    struct lp_text run_id, role, host, job_id, runtime;
+    char *job_system, *launcher, *boot_id, *library; /* NULL where the file says null. */
+    char *wall_clock, *cpu_clock;
+    char *path; /* File or image that it was read from. */
+    int64_t pid, parent_pid;
+    int64_t rank, world_size; /* -1: none */
+    struct lp_run_stamp started, written;
+    double snapshot_interval_s; /* negative: no periodic flush */
+    uint64_t flush;
+    uint64_t threads;
+    uint64_t root_wall_ns; /* Sum of its root phases' wall: the base of imbalance. */
+    bool closed, measure_cpu, private_image, run_id_generated;
+    bool stale; /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
+    enum lp_run_source source;
+    struct lp_run_trouble *troubles;
+    size_t n_troubles;
+    struct lp_run_open *open;
+    size_t n_open;
+};
+
+struct lp_run_role {
+    struct lp_text name;
+    struct lp_run_phase *tree; /* Owned root. */
+    size_t *workers;           /* Owned indices into lp_run.workers. */
+    size_t n_workers;
+    double imbalance; /* max / mean of the workers' root_wall_ns; 1 for one worker; NaN if nothing was recorded. */
+};
+
+struct lp_run_unreadable {
+    char *path;   /* Relative to the run directory. */
+    char *reason; /* One line. */
+};
+
+struct lp_run_superseded {
+    struct lp_text run_id;
+    size_t n_workers;
+    uint64_t started_realtime_ns;
+};
+
+/* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:
+   "unreadable", "superseded", "stale", "failed_flushes", "open", "unclosed", "private_image", "troubles", "clock",
+   "no_run_id", "saturated", "lost_workers", ... */
+struct lp_run_caveat {
+    const char *kind;
+    char *text;
+};
+
+struct lp_run {
+    char *dir;             /* As given. */
+    struct lp_text run_id; /* The attempt reported. */
+    uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write over its workers. */
+    uint64_t runtime_ns;   /* Between them, by monotonic time where all workers share a boot id. */
+    bool live;             /* Some worker still runs. */
+    struct lp_run_phase *tree; /* Owned: all roles merged. */
+    struct lp_run_role *roles; /* Sorted by name. */
+    size_t n_roles;
+    struct lp_run_worker *workers; /* Sorted by host, rank, start, worker. */
+    size_t n_workers;
+    struct lp_text *hosts; /* Distinct, sorted. */
+    size_t n_hosts;
+    struct lp_run_unreadable *unreadable;
+    size_t n_unreadable;
+    struct lp_run_superseded *superseded; /* Newest first. */
+    size_t n_superseded;
+    struct lp_run_caveat *caveats;
+    size_t n_caveats;
+    char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
+};
+
+struct lp_run_options {
+    bool no_samples;
+    bool no_images; /* Read files only: for tests and for directories copied from elsewhere. */
+    void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called every few hundred files. */
+    void *progress_context;
+};
+
+enum lp_run_status {
+    LP_RUN_OK = 0,
+    LP_RUN_MISSING = -1,  /* No such directory, or not a directory. */
+    LP_RUN_EMPTY = -2,    /* A directory without worker files or images. */
+    LP_RUN_NOTHING = -3,  /* Worker files, none of them readable. */
+    LP_RUN_SYSTEM = -4    /* Out of memory, or the directory could not be read. */
+};
+
+/* Reads dir. options may be NULL. On LP_RUN_OK *run is to be freed with lp_run_free; otherwise *run is NULL and message
+   (message_size bytes, always terminated) holds one line that names the directory and the remedy.
+   Thread-safe; prints nothing; never raises a signal on any input. */
+int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message, size_t message_size);
+void lp_run_free(struct lp_run *run);
+
+/* Finds a child by name; NULL if there is none. */
+const struct lp_run_phase *lp_run_phase_child(const struct lp_run_phase *phase, const char *name, size_t len);
+/* The role of that name; NULL if there is none. */
+const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char *name, size_t len);
+
+#endif
