@@ -31,8 +31,8 @@ configure() {
     local folder=$1 again=()
     shift
     [ ! -e "$folder/build.ninja" ] || again=(--reconfigure)
-    PATH=$venv/bin:$PATH meson setup "${again[@]}" "$folder" . "-Dwerror=$werror" "$@" >"$folder.log" 2>&1 || {
-        cat "$folder.log"
+    PATH=$venv/bin:$PATH meson setup "${again[@]}" "$folder" . "-Dwerror=$werror" "$@" >"$results/$folder.log" 2>&1 || {
+        cat "$results/$folder.log"
         echo "meson could not configure $folder" >&2
         return 1
     }
