@@ -142,6 +142,7 @@ struct lp_header {
     lp_ref facts, run_dir, worker;  /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
     _Atomic uint32_t closed;
     uint32_t measure_cpu;
+    _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
 };
 
 static_assert(sizeof(struct lp_core) == LP_LINE, "a node's figures are one cache line");
