@@ -147,7 +147,7 @@ static void put_hex(struct lp_emit *emit, unsigned value, int digits)
 /* Length of the UTF-8 sequence at p, or 0; a surrogate is a sequence here. */
 static size_t sequence_len(const unsigned char *p, size_t left)
 {
-    size_t len = p[0] < 0x80                      ? 1
+    size_t len = p[0] < 0x80                    ? 1
                  : p[0] >= 0xc2 && p[0] <= 0xdf ? 2
                  : p[0] >= 0xe0 && p[0] <= 0xef ? 3
                  : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4

@@ -82,14 +82,14 @@ static bool map_shared(struct lp_image *image, size_t from, size_t to)
     /* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. */
     if (fallocate(image->fd, 0, (off_t)from, (off_t)(to - from)) != 0)
         return false;
-    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd, (off_t)from) !=
-           MAP_FAILED;
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
+                (off_t)from) != MAP_FAILED;
 }
 
 static bool map_private(struct lp_image *image, size_t from, size_t to)
 {
-    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-           MAP_FAILED;
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) != MAP_FAILED;
 }
 
 /* Once a piece had to be private, those after it are private too: the file must not have holes. */
@@ -199,7 +199,8 @@ void lp_image_forget(struct lp_image *image)
     if (!image->base)
         return;
     size_t size = atomic_load(&image->size);
-    mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        munmap(image->base, size); /* a child that would write there dies rather than damage its parent */
     if (owns_fd(image))
         close(image->fd);
     image->fd = -1;

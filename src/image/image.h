@@ -139,7 +139,7 @@ struct lp_header {
     _Atomic uint64_t flushes;
     _Atomic uint64_t troubles[LP_TROUBLES];
     _Atomic lp_ref last_slot;
-    lp_ref facts, run_dir, worker;  /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
+    lp_ref facts, run_dir, worker; /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
     _Atomic uint32_t closed;
     uint32_t measure_cpu;
     _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
@@ -162,13 +162,13 @@ static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 
 /* The owner's side. */
 struct lp_image {
-    char *base;         /* reserved range; the header stands at its beginning */
-    size_t reserved;    /* its length */
+    char *base;          /* reserved range; the header stands at its beginning */
+    size_t reserved;     /* its length */
     _Atomic size_t size; /* bytes usable so far */
     pthread_mutex_t grow_lock;
-    int fd;             /* of the file; -1: private memory only */
+    int fd;                 /* of the file; -1: private memory only */
     uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
-    char path[128];     /* "" if private */
+    char path[128];         /* "" if private */
 };
 
 /* Makes an empty image of this process. worker names the file. Shared memory that cannot be had makes a private image

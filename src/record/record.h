@@ -73,11 +73,11 @@ struct lp_recorder {
     struct lp_image image;
     struct lp_recorder_hooks hooks;
     pthread_mutex_t lock;
-    struct lp_thread *threads;  /* guarded by lock */
-    struct lp_table paths;      /* guarded by lock: hashes of the distinct paths */
-    struct lp_table name_refs;  /* guarded by lock: name id -> ref of its copy in the image */
-    struct lp_recorder *next;   /* guarded by the registry's lock */
-    _Atomic lp_ref overflow_parent;      /* the first path that found no place: its parent and last name */
+    struct lp_thread *threads;      /* guarded by lock */
+    struct lp_table paths;          /* guarded by lock: hashes of the distinct paths */
+    struct lp_table name_refs;      /* guarded by lock: name id -> ref of its copy in the image */
+    struct lp_recorder *next;       /* guarded by the registry's lock */
+    _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
     _Atomic lp_name_id overflow_name;
 };
 
@@ -155,7 +155,8 @@ LP_ALWAYS_INLINE struct lp_reading lp_thread_read(struct lp_thread *thread, enum
 
 /* Single writer: plain additions, made visible to readers word by word. */
 #define LP_ADD(field, amount)                                                                                          \
-    atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (amount), memory_order_relaxed)
+    atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (amount),                   \
+                          memory_order_relaxed)
 #define LP_SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
 #define LP_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 

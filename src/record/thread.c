@@ -146,7 +146,8 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
     struct lp_thread *thread = mine_locked(recorder);
     pthread_mutex_unlock(&recorder->lock);
     if (!thread) {
-        size_t len = recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
+        size_t len =
+            recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
         lp_name_id name = len ? lp_name_intern(text, len) : LP_NAME_NONE;
         pthread_mutex_lock(&recorder->lock);
         thread = claim_locked(recorder, name);

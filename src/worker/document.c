@@ -56,8 +56,8 @@ static void take_stack(struct open_stack *open, const struct lp_view *view, cons
             .frame = frame,
         };
     }
-    open->cpu_known = own && open->depth > 0 && lp_view_header(view)->measure_cpu &&
-                      lp_cpu_of_thread(GET(slot->tid), &open->cpu_ns);
+    open->cpu_known =
+        own && open->depth > 0 && lp_view_header(view)->measure_cpu && lp_cpu_of_thread(GET(slot->tid), &open->cpu_ns);
 }
 
 /* True if the node had open entries, with their figures; *stands is false if one of them ended meanwhile. */
@@ -84,9 +84,9 @@ static bool open_figures(struct open_figures *figures, const struct lp_view *vie
         figures->child_wall_ns += child_ns < wall_ns ? child_ns : wall_ns;
         figures->cpu_ns += cpu_ns < wall_ns ? cpu_ns : wall_ns;
         if (i > 0 && entry[-1].ended)
-            figures->late_wall_ns += since(entry[-1].end_wall_ns > entry->start_wall_ns ? entry[-1].end_wall_ns
-                                                                                        : entry->start_wall_ns,
-                                           open->now_ns);
+            figures->late_wall_ns +=
+                since(entry[-1].end_wall_ns > entry->start_wall_ns ? entry[-1].end_wall_ns : entry->start_wall_ns,
+                      open->now_ns);
     }
     return figures->calls > 0;
 }
@@ -219,7 +219,8 @@ static void emit_node(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_close(emit, '}');
 }
 
-static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns, bool own)
+static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
+                      bool own)
 {
     struct open_stack open;
     const struct lp_name *name = lp_view_name(view, GET(slot->name));

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/emit.h"
-#include <lineprofiler.h>
 #include "worker/internal.h"
+#include <lineprofiler.h>
 
 static uint32_t random_bits(void)
 {

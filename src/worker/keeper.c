@@ -35,7 +35,8 @@ void lp_keeper_init(struct lp_keeper *keeper)
 /* Waits for a time or for the request to stop; true if asked to stop. */
 static bool stopped_before(struct lp_keeper *keeper, uint64_t until_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                                   .tv_nsec = (long)(until_ns % 1000000000u)};
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->stop && pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until) != ETIMEDOUT)
         continue;
@@ -83,7 +84,8 @@ void lp_keeper_start_locked(struct lp_worker *worker)
     sigset_t all, before;
     pthread_attr_t attributes;
     if (keeper->next_flush_ns == 0)
-        keeper->next_flush_ns = now_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
+        keeper->next_flush_ns =
+            now_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
     keeper->stop = false;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 256u << 10);

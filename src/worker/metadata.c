@@ -55,7 +55,8 @@ static char *read_whole(int folder, size_t *len)
         return NULL;
     }
     char *text = NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= LARGEST_METADATA && (text = malloc((size_t)st.st_size + 1))) {
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= LARGEST_METADATA &&
+        (text = malloc((size_t)st.st_size + 1))) {
         ssize_t n = read(fd, text, (size_t)st.st_size);
         *len = n > 0 ? (size_t)n : 0;
         text[*len] = '\0';
@@ -93,7 +94,8 @@ static int write_whole(int folder, const char *kept, size_t kept_len, const stru
         return -1;
     int failed = kept ? lp_write_all(&fd, kept, kept_len) || lp_write_all(&fd, ",\n", 2)
                       : lp_write_all(&fd, opening, sizeof opening - 1);
-    failed = failed || lp_write_all(&fd, line->bytes, line->len) || lp_write_all(&fd, ending, sizeof ending - 1) || fsync(fd);
+    failed = failed || lp_write_all(&fd, line->bytes, line->len) || lp_write_all(&fd, ending, sizeof ending - 1) ||
+             fsync(fd);
     int why = errno;
     close(fd);
     if (!failed && renameat(folder, temporary, folder, "metadata.json") == 0) {

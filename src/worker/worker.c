@@ -39,6 +39,7 @@ static int begin(void *context)
     bool ok = !atomic_load(&worker->closed);
     if (ok && worker->foreign) {
         lp_image_destroy(&worker->recorder.image);
+        worker->run_id_origin = LP_RUN_ID_INHERITED;
         ok = lp_worker_make_image_locked(worker) == 0;
         worker->foreign = !ok;
     }
@@ -132,7 +133,8 @@ static void free_parts(struct lp_worker *worker)
     free(worker);
 }
 
-int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message, size_t message_size)
+int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
+                   size_t message_size)
 {
     *opened = NULL;
     int status = check_options(options, message, message_size);
@@ -183,8 +185,8 @@ struct lp_recorder *lp_worker_recorder(struct lp_worker *worker)
 
 static int explain_write(struct lp_worker *worker, char *message, size_t size)
 {
-    return say(message, size, LP_WORKER_SYSTEM, "cannot write '%s': %s; free space or mend the run directory", worker->path,
-               strerror(errno));
+    return say(message, size, LP_WORKER_SYSTEM, "cannot write '%s': %s; free space or mend the run directory",
+               worker->path, strerror(errno));
 }
 
 static bool nothing_here(struct lp_worker *worker)
@@ -226,7 +228,8 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
         } else {
             lp_keeper_stop_locked(worker, false);
             /* An image whose file could not be written is the only copy: it stays for a reader. */
-            worker->close_status = write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
+            worker->close_status =
+                write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
             if (worker->close_status == LP_WORKER_OK)
                 lp_image_unlink(&worker->recorder.image);
         }
