@@ -68,6 +68,7 @@ struct lp_run_phase {
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
+    bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
@@ -111,7 +112,8 @@ struct lp_run_worker {
     uint64_t threads;
     uint64_t root_wall_ns; /* Sum of its root phases' wall: the base of imbalance. */
     bool closed, measure_cpu, private_image, run_id_generated;
-    bool stale; /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
+    uint64_t silent_ns; /* From its last write to the run's end, by the clock that runtime_ns is taken by. */
+    bool stale;         /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
     enum lp_run_source source;
     struct lp_run_trouble *troubles;
     size_t n_troubles;
@@ -134,8 +136,10 @@ struct lp_run_unreadable {
 
 struct lp_run_superseded {
     struct lp_text run_id;
-    size_t n_workers;
-    uint64_t started_realtime_ns;
+    size_t n_workers;    /* Readable ones. */
+    size_t n_unreadable; /* Its files that could not be read; they are not in lp_run.unreadable. */
+    uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write. */
+    bool generated;                                    /* One of its workers made the run id. */
 };
 
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:
@@ -147,11 +151,11 @@ struct lp_run_caveat {
 };
 
 struct lp_run {
-    char *dir;             /* As given. */
-    struct lp_text run_id; /* The attempt reported. */
+    char *dir;                                         /* As given. */
+    struct lp_text run_id;                             /* The attempt reported. */
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write over its workers. */
-    uint64_t runtime_ns;   /* Between them, by monotonic time where all workers share a boot id. */
-    bool live;             /* Some worker still runs. */
+    uint64_t runtime_ns;       /* Between them, by monotonic time where all workers share a boot id. */
+    bool live;                 /* Some worker still runs. */
     struct lp_run_phase *tree; /* Owned: all roles merged. */
     struct lp_run_role *roles; /* Sorted by name. */
     size_t n_roles;
@@ -177,16 +181,17 @@ struct lp_run_options {
 
 enum lp_run_status {
     LP_RUN_OK = 0,
-    LP_RUN_MISSING = -1,  /* No such directory, or not a directory. */
-    LP_RUN_EMPTY = -2,    /* A directory without worker files or images. */
-    LP_RUN_NOTHING = -3,  /* Worker files, none of them readable. */
-    LP_RUN_SYSTEM = -4    /* Out of memory, or the directory could not be read. */
+    LP_RUN_MISSING = -1, /* No such directory, or not a directory. */
+    LP_RUN_EMPTY = -2,   /* A directory without worker files or images. */
+    LP_RUN_NOTHING = -3, /* Worker files, none of them readable. */
+    LP_RUN_SYSTEM = -4   /* Out of memory, or the directory could not be read. */
 };
 
 /* Reads dir. options may be NULL. On LP_RUN_OK *run is to be freed with lp_run_free; otherwise *run is NULL and message
    (message_size bytes, always terminated) holds one line that names the directory and the remedy.
    Thread-safe; prints nothing; never raises a signal on any input. */
-int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message, size_t message_size);
+int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message,
+                size_t message_size);
 void lp_run_free(struct lp_run *run);
 
 /* Finds a child by name; NULL if there is none. */

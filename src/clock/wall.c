@@ -1,0 +1,183 @@
+#include "clock/wall.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_BASE_NS 2000000u /* the first slope is taken over this time: 20 ns of reading error are 10 ppm */
+#define LONGEST_PIECE_NS 100000000u
+#define PIECE_GROWTH 8u /* a piece may be this much longer than the time its slope was measured over */
+#define PAIR_TRIES 5
+#define GOOD_PAIR_TICKS 1000u
+#define USABLE_PAIR_TICKS 50000u
+
+struct lp_wall_map lp_wall_map;
+
+/* Guarded by writer: where the last pair was taken. */
+static struct {
+    atomic_flag busy;
+    uint64_t tick, ns;
+} writer = {.busy = ATOMIC_FLAG_INIT};
+
+static _Atomic int source = -1;
+static _Atomic uint64_t jumps;
+
+static uint64_t vdso_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#if LP_HAVE_TSC
+
+struct pair {
+    uint64_t tick, ns;
+};
+
+/* A tick and the CLOCK_MONOTONIC time in the middle of it; false if every try was interrupted. */
+static bool read_pair(struct pair *pair)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < PAIR_TRIES && best > GOOD_PAIR_TICKS; i++) {
+        uint64_t before = __rdtsc();
+        uint64_t ns = vdso_ns();
+        uint64_t width = __rdtsc() - before;
+        if (width < best) {
+            best = width;
+            pair->tick = before + width / 2;
+            pair->ns = ns;
+        }
+    }
+    return best <= USABLE_PAIR_TICKS;
+}
+
+static void publish(uint64_t base_tick, uint64_t base_ns, uint64_t slope_q32, uint64_t valid_ticks)
+{
+    uint64_t seq = atomic_load_explicit(&lp_wall_map.seq, memory_order_relaxed);
+    atomic_store_explicit(&lp_wall_map.seq, seq + 1, memory_order_relaxed);
+    atomic_store_explicit(&lp_wall_map.base_tick, base_tick, memory_order_release);
+    atomic_store_explicit(&lp_wall_map.base_ns, base_ns, memory_order_release);
+    atomic_store_explicit(&lp_wall_map.ns_per_tick_q32, slope_q32, memory_order_release);
+    atomic_store_explicit(&lp_wall_map.valid_ticks, valid_ticks, memory_order_release);
+    atomic_store_explicit(&lp_wall_map.seq, seq + 2, memory_order_release);
+}
+
+/* Begins the next piece at pair. Called with the writer held; the map has a piece or not (valid_ticks 0). */
+static void next_piece(const struct pair *pair)
+{
+    uint64_t ticks = pair->tick - writer.tick, gap_ns = pair->ns - writer.ns;
+    double slope = (double)gap_ns / (double)ticks;
+    uint64_t piece_ns = gap_ns * PIECE_GROWTH < LONGEST_PIECE_NS ? gap_ns * PIECE_GROWTH : LONGEST_PIECE_NS;
+    uint64_t base_ns = pair->ns;
+    uint64_t old_valid = atomic_load_explicit(&lp_wall_map.valid_ticks, memory_order_relaxed);
+
+    if (old_valid != 0) {
+        uint64_t old_ticks = pair->tick - atomic_load_explicit(&lp_wall_map.base_tick, memory_order_relaxed);
+        uint64_t old_slope = atomic_load_explicit(&lp_wall_map.ns_per_tick_q32, memory_order_relaxed);
+        uint64_t old_base = atomic_load_explicit(&lp_wall_map.base_ns, memory_order_relaxed);
+        uint64_t line_ns = old_base + (uint64_t)(((unsigned __int128)old_ticks * old_slope) >> 32);
+        int64_t error_ns = (int64_t)(pair->ns - line_ns);
+        uint64_t bound_ns = gap_ns / 50 + 1000; /* twice the fastest slew that chrony makes, and a reading error */
+        bool jumped = (uint64_t)(error_ns < 0 ? -error_ns : error_ns) > bound_ns;
+        /* Nobody has read the line since its end, so after a long gap the truth may be taken at once. */
+        bool idle = old_ticks / 2 > old_valid &&
+                    pair->ns > old_base + (uint64_t)(((unsigned __int128)old_valid * old_slope) >> 32);
+        if (jumped)
+            atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
+        if (!jumped && !idle) {
+            base_ns = line_ns;
+            slope *= 1.0 + (double)error_ns / (double)piece_ns;
+        }
+    }
+    if (slope > 0.001 && slope < 1000.0) /* 1 MHz to 1 THz */
+        publish(pair->tick, base_ns, (uint64_t)(slope * 4294967296.0), (uint64_t)((double)piece_ns / slope));
+    writer.tick = pair->tick;
+    writer.ns = pair->ns;
+}
+
+uint64_t lp_wall_slow_ns(void)
+{
+    uint64_t now = vdso_ns();
+    struct pair pair;
+    if (atomic_load_explicit(&source, memory_order_relaxed) != LP_WALL_TSC)
+        return now;
+    if (atomic_flag_test_and_set_explicit(&writer.busy, memory_order_acquire))
+        return now;
+    if (now - writer.ns >= FIRST_BASE_NS && read_pair(&pair) && pair.tick > writer.tick && pair.ns > writer.ns) {
+        next_piece(&pair);
+        now = atomic_load_explicit(&lp_wall_map.base_ns, memory_order_relaxed);
+    }
+    atomic_flag_clear_explicit(&writer.busy, memory_order_release);
+    return now;
+}
+
+static bool kernel_trusts_tsc(void)
+{
+    char name[16] = "";
+    int allowed = 0;
+    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, name, sizeof name - 1);
+    close(fd);
+    return n >= 4 && memcmp(name, "tsc\n", 4) == 0 && prctl(PR_GET_TSC, &allowed) == 0 && allowed == PR_TSC_ENABLE;
+}
+
+void lp_wall_open(void)
+{
+    if (atomic_load(&source) >= 0)
+        return;
+    const char *forced = getenv("LINEPROFILER_CLOCK_WALL");
+    bool tsc = kernel_trusts_tsc() && !(forced && strcmp(forced, "vdso") == 0);
+    struct pair pair;
+    if (tsc && read_pair(&pair)) {
+        writer.tick = pair.tick;
+        writer.ns = pair.ns;
+    } else {
+        tsc = false;
+    }
+    atomic_store(&source, tsc ? LP_WALL_TSC : LP_WALL_VDSO);
+}
+
+#else
+
+uint64_t lp_wall_slow_ns(void)
+{
+    return vdso_ns();
+}
+
+void lp_wall_open(void)
+{
+    atomic_store(&source, LP_WALL_VDSO);
+}
+
+#endif
+
+enum lp_wall_source lp_wall_source(void)
+{
+    return atomic_load_explicit(&source, memory_order_relaxed) == LP_WALL_TSC ? LP_WALL_TSC : LP_WALL_VDSO;
+}
+
+const char *lp_wall_source_name(void)
+{
+    return lp_wall_source() == LP_WALL_TSC ? "tsc" : "vdso";
+}
+
+uint64_t lp_wall_jumps(void)
+{
+    return atomic_load_explicit(&jumps, memory_order_relaxed);
+}
+
+void lp_wall_after_fork(void)
+{
+    uint64_t seq = atomic_load_explicit(&lp_wall_map.seq, memory_order_relaxed);
+    if (seq & 1) { /* cut off in the middle of publish: forget the piece, the vDSO serves until the next one */
+        atomic_store_explicit(&lp_wall_map.valid_ticks, 0, memory_order_relaxed);
+        atomic_store_explicit(&lp_wall_map.seq, seq + 1, memory_order_release);
+    }
+    atomic_flag_clear(&writer.busy);
+}

@@ -1,0 +1,129 @@
+#include "image/headroom.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define SHARE 8 /* take at most one part in so many */
+
+static ssize_t read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    if (n >= 0)
+        text[n] = '\0';
+    return n;
+}
+
+/* The number that a cgroup file holds; UINT64_MAX for "max" or a file that cannot be read. */
+static uint64_t read_number(const char *folder, const char *file)
+{
+    char path[PATH_MAX], text[64];
+    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path ||
+        read_text(path, text, sizeof text) <= 0)
+        return UINT64_MAX;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    return end == text || errno ? UINT64_MAX : value;
+}
+
+/* Page cache that the kernel gives back before it kills. */
+static uint64_t reclaimable(const char *folder, const char *key)
+{
+    char path[PATH_MAX], text[8192];
+    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path ||
+        read_text(path, text, sizeof text) <= 0)
+        return 0;
+    const char *found = strstr(text, key);
+    return found ? strtoull(found + strlen(key), NULL, 10) : 0;
+}
+
+static uint64_t left_in(const char *folder, const char *limit_file, const char *usage_file, const char *cache_key)
+{
+    uint64_t limit = read_number(folder, limit_file), usage = read_number(folder, usage_file);
+    if (limit == UINT64_MAX || usage == UINT64_MAX)
+        return UINT64_MAX;
+    uint64_t held = reclaimable(folder, cache_key);
+    usage = usage > held ? usage - held : 0;
+    return limit > usage ? limit - usage : 0;
+}
+
+/* Walks from the process's own group up to the mount point: any ancestor's limit counts. */
+static uint64_t left_up_from(const char *mount, const char *group, const char *limit_file, const char *usage_file,
+                             const char *cache_key)
+{
+    char folder[PATH_MAX];
+    uint64_t least = UINT64_MAX;
+    if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder)
+        return least;
+    size_t top = strlen(mount);
+    while (strlen(folder) >= top) {
+        uint64_t left = left_in(folder, limit_file, usage_file, cache_key);
+        least = left < least ? left : least;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < top)
+            break;
+        *slash = '\0';
+    }
+    return least;
+}
+
+static uint64_t left_in_cgroups(void)
+{
+    char text[4096], *rest = text, *line;
+    uint64_t least = UINT64_MAX;
+    if (read_text("/proc/self/cgroup", text, sizeof text) <= 0)
+        return least;
+    while ((line = strsep(&rest, "\n"))) {
+        char *group = strrchr(line, ':');
+        if (!group)
+            continue;
+        group++;
+        uint64_t left = UINT64_MAX;
+        if (strncmp(line, "0::", 3) == 0)
+            left = left_up_from("/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file ");
+        else if (strstr(line, ":memory:"))
+            left = left_up_from("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                "total_inactive_file ");
+        least = left < least ? left : least;
+    }
+    return least;
+}
+
+static uint64_t left_by_limit(int resource, uint64_t used)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+uint64_t lp_headroom_shared(int fd, uint64_t file_bytes)
+{
+    struct statvfs fs;
+    uint64_t least = left_by_limit(RLIMIT_FSIZE, file_bytes);
+    if (fstatvfs(fd, &fs) != 0)
+        return 0;
+    uint64_t left =
+        fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX; /* f_blocks 0: a tmpfs without limit */
+    least = left < least ? left : least;
+    left = left_in_cgroups();
+    least = left < least ? left : least;
+    return least == UINT64_MAX ? least : least / SHARE;
+}
+
+uint64_t lp_headroom_address_space(void)
+{
+    uint64_t left = left_by_limit(RLIMIT_AS, 0);
+    return left == UINT64_MAX ? left : left / SHARE;
+}

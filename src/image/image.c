@@ -1,0 +1,208 @@
+#include "image/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "image/headroom.h"
+
+#define FIRST_BYTES (64u << 10)
+#define LARGEST_STEP (1u << 20)
+#define RESERVED_BYTES (256u << 20)
+#define LEAST_RESERVED (1u << 20)
+
+int lp_image_folder(char *path, size_t size)
+{
+    return snprintf(path, size, "/dev/shm/lineprofiler-%u", (unsigned)geteuid());
+}
+
+/* Opens the user's folder, making it if need be; -1 unless it is a real directory that only this user can enter. */
+static int open_folder(void)
+{
+    char path[64];
+    struct stat st;
+    lp_image_folder(path, sizeof path);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return -1;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int lock_file(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+/* A locked file without a name, so that nobody meets it half made. */
+static int create_file(struct lp_image *image, const char *worker)
+{
+    struct stat st;
+    int folder = open_folder();
+    if (folder < 0)
+        return -1;
+    int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    close(folder);
+    if (fd < 0)
+        return -1;
+    lp_image_folder(image->path, sizeof image->path);
+    size_t len = strlen(image->path);
+    int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
+    if (n < 0 || (size_t)n >= sizeof image->path - len || lock_file(fd) != 0 || fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    image->inode = st.st_ino;
+    image->device = st.st_dev;
+    return fd;
+}
+
+/* True if image->fd is still the file that we opened. */
+static bool owns_fd(const struct lp_image *image)
+{
+    struct stat st;
+    return image->fd >= 0 && fstat(image->fd, &st) == 0 && st.st_ino == image->inode && st.st_dev == image->device;
+}
+
+static bool map_shared(struct lp_image *image, size_t from, size_t to)
+{
+    if (!owns_fd(image) || to - from > lp_headroom_shared(image->fd, from))
+        return false;
+    /* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. */
+    if (fallocate(image->fd, 0, (off_t)from, (off_t)(to - from)) != 0)
+        return false;
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
+                (off_t)from) != MAP_FAILED;
+}
+
+static bool map_private(struct lp_image *image, size_t from, size_t to)
+{
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) != MAP_FAILED;
+}
+
+/* Once a piece had to be private, those after it are private too: the file must not have holes. */
+static bool extend(struct lp_image *image, size_t to)
+{
+    size_t from = atomic_load_explicit(&image->size, memory_order_relaxed);
+    bool still_shared = image->fd >= 0 && (from == 0 || atomic_load(&lp_image_header(image)->shared) == from);
+    if (still_shared && map_shared(image, from, to))
+        atomic_store(&lp_image_header(image)->shared, to);
+    else if (!map_private(image, from, to))
+        return false;
+    atomic_store_explicit(&image->size, to, memory_order_release);
+    return true;
+}
+
+static bool reserve(struct lp_image *image)
+{
+    uint64_t most = lp_headroom_address_space();
+    image->reserved = RESERVED_BYTES;
+    while (image->reserved > most && image->reserved > LEAST_RESERVED)
+        image->reserved /= 2;
+    image->base = mmap(NULL, image->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return image->base != MAP_FAILED;
+}
+
+int lp_image_create(struct lp_image *image, const char *worker)
+{
+    memset(image, 0, sizeof *image);
+    pthread_mutex_init(&image->grow_lock, NULL);
+    image->fd = -1;
+    if (!reserve(image))
+        return -1;
+    image->fd = create_file(image, worker);
+    if (!extend(image, FIRST_BYTES)) {
+        lp_image_destroy(image);
+        return -1;
+    }
+    struct lp_header *header = lp_image_header(image);
+    memcpy(header->magic, LP_IMAGE_MAGIC, sizeof header->magic);
+    header->version = LP_IMAGE_VERSION;
+    header->layout = LP_IMAGE_LAYOUT;
+    atomic_store(&header->used, (sizeof *header + LP_LINE - 1) / LP_LINE * LP_LINE);
+    return 0;
+}
+
+void lp_image_publish(struct lp_image *image)
+{
+    char link[64];
+    if (!owns_fd(image))
+        return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", image->fd);
+    if (linkat(AT_FDCWD, link, AT_FDCWD, image->path, AT_SYMLINK_FOLLOW) != 0)
+        image->path[0] = '\0';
+}
+
+static LP_COLD bool grow(struct lp_image *image, size_t needed)
+{
+    bool ok = true;
+    pthread_mutex_lock(&image->grow_lock);
+    size_t size = atomic_load(&image->size);
+    if (size < needed) {
+        size_t to = size;
+        while (to < needed)
+            to += to < LARGEST_STEP ? to : LARGEST_STEP;
+        ok = to <= image->reserved && extend(image, to);
+    }
+    pthread_mutex_unlock(&image->grow_lock);
+    return ok;
+}
+
+lp_ref lp_image_alloc(struct lp_image *image, size_t bytes)
+{
+    struct lp_header *header = lp_image_header(image);
+    size_t lines = (bytes + LP_LINE - 1) / LP_LINE * LP_LINE;
+    uint64_t from = atomic_load(&header->used);
+    do {
+        if (lines > image->reserved || from + lines > image->reserved)
+            return 0;
+        if (from + lines > atomic_load_explicit(&image->size, memory_order_acquire) && !grow(image, from + lines))
+            return 0;
+    } while (!atomic_compare_exchange_weak(&header->used, &from, from + lines));
+    return (lp_ref)(from / LP_LINE);
+}
+
+void lp_image_unlink(struct lp_image *image)
+{
+    if (image->path[0])
+        unlink(image->path);
+    image->path[0] = '\0';
+    if (owns_fd(image))
+        close(image->fd);
+    image->fd = -1;
+}
+
+void lp_image_destroy(struct lp_image *image)
+{
+    if (!image->base || image->base == MAP_FAILED)
+        return;
+    lp_image_unlink(image);
+    munmap(image->base, image->reserved);
+    pthread_mutex_destroy(&image->grow_lock);
+    image->base = NULL;
+}
+
+void lp_image_forget(struct lp_image *image)
+{
+    if (!image->base)
+        return;
+    size_t size = atomic_load(&image->size);
+    if (mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        munmap(image->base, size); /* a child that would write there dies rather than damage its parent */
+    if (owns_fd(image))
+        close(image->fd);
+    image->fd = -1;
+    image->path[0] = '\0';
+}

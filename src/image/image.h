@@ -1,0 +1,207 @@
+/*
+ * image: a worker's live state, laid out in one block of shared memory.
+ *
+ * The block is a file in /dev/shm/lineprofiler-<uid>/ that outlives its process; worker files are copies of it. All
+ * links inside are refs: distances from the block's beginning in units of 64 bytes, 0 meaning none. In the owner the
+ * block is mapped at one place in a reserved range and grows there without ever moving, so a ref is turned into a
+ * pointer by one addition; everybody else reads the file with pread (image/view.h), never by mmap, because a file that
+ * is cut short under a mapping raises SIGBUS.
+ *
+ * Writers: a node, counter, octave, stack or thread area is written by the one thread that owns its slot. Lists grow at
+ * their head or tail by one release store, so a reader at any moment sees a well-formed prefix. The figures of a node
+ * that belong together carry a sequence word at either end: the writer counts `begun` up before, and sets `done` equal
+ * after.
+ *
+ * Costs: an empty image takes 64 KiB; a node 384 bytes and 64 more for every octave of durations that it met.
+ *
+ * Must not know: who writes or reads it, or what the figures mean.
+ */
+#ifndef LP_IMAGE_IMAGE_H
+#define LP_IMAGE_IMAGE_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image/hist.h"
+
+/* Raise the version whenever a reader of the old layout would misread the new one. */
+#define LP_IMAGE_MAGIC "LPIMAGE"
+#define LP_IMAGE_VERSION 1u
+
+#define LP_LINE 64u
+#define LP_STACK_DEPTH 32u
+#define LP_TROUBLES 16u
+#define LP_NAME_LIMIT (1u << 20) /* bytes in one name */
+
+typedef uint32_t lp_ref;
+
+/* The figures of a node that change together. One cache line. */
+struct lp_core {
+    _Atomic uint32_t done;
+    uint32_t reserved;
+    _Atomic uint64_t calls, wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
+    _Atomic uint32_t stride; /* 0 or 1: every entry measured; outside the sequence */
+    _Atomic uint32_t begun;
+};
+
+struct lp_node {
+    struct lp_core core;
+    _Atomic lp_ref next_in_slot; /* nodes of the slot in the order of their making: parents first */
+    _Atomic lp_ref last_counter; /* head of the counter list */
+    lp_ref parent, name;
+    uint32_t index; /* ordinal in the slot, the root's being 0 */
+    uint32_t depth; /* the root's being 0 */
+    /* The owner's own, no business of readers: */
+    uint64_t path_hash;
+    lp_ref hot_child, hot_counter; /* used last */
+    uint32_t name_id;
+    uint8_t reserved[20];
+    _Atomic lp_ref octaves[64]; /* of struct lp_octave */
+};
+
+struct lp_octave {
+    _Atomic uint64_t counts[LP_HIST_PER_OCTAVE];
+};
+
+struct lp_counter {
+    _Atomic uint32_t done, begun;
+    _Atomic int64_t sum;
+    _Atomic uint64_t calls;
+    _Atomic int64_t min, max;
+    lp_ref name, older; /* older: next in the node's list */
+    uint32_t name_id;   /* the owner's own */
+    uint8_t reserved[12];
+};
+
+/* An open entry. serial is 0 in a frame that is not in use and changes with every entry. */
+struct lp_frame {
+    _Atomic uint64_t serial;
+    _Atomic lp_ref node;
+    _Atomic uint32_t state; /* enum lp_frame_state */
+    _Atomic uint64_t start_wall_ns, start_cpu_ns, end_wall_ns, child_wall_ns;
+    uint8_t reserved[16];
+};
+
+enum lp_frame_state { LP_FRAME_OPEN = 0, LP_FRAME_ENDED = 1 };
+
+struct lp_stack {
+    _Atomic uint32_t depth;
+    uint8_t reserved[60];
+    struct lp_frame frames[LP_STACK_DEPTH];
+};
+
+/* One thread's area. Outlives the thread; a later thread may take the slot over. */
+struct lp_slot {
+    _Atomic lp_ref older; /* next in the image's list */
+    lp_ref root, stack;
+    _Atomic lp_ref name;
+    _Atomic uint64_t tid;
+    _Atomic uint32_t alive;
+    uint8_t reserved[36];
+};
+
+struct lp_name {
+    uint32_t len;
+    uint32_t hash;
+    char bytes[]; /* WTF-8; not terminated */
+};
+
+struct lp_stamp {
+    uint64_t realtime_ns, monotonic_ns, boottime_ns;
+};
+
+enum lp_trouble {
+    LP_TROUBLE_FAILED_FLUSHES,
+    LP_TROUBLE_CLOCK_JUMPS,
+    LP_TROUBLE_FOLDED_DEPTH,
+    LP_TROUBLE_FOLDED_PATHS,
+    LP_TROUBLE_IMAGE_FULL,
+    LP_TROUBLE_LOST_COUNTERS,
+    LP_TROUBLE_FOREIGN_EXITS,
+    LP_TROUBLE_LOST_EXITS,
+    LP_TROUBLE_KINDS
+};
+
+/* At offset 0. Identity is written before the file gets a name and never changes. */
+struct lp_header {
+    char magic[8];
+    uint32_t version, layout; /* layout: checksum of the sizes above */
+    uint64_t pid, pid_namespace, process_start_ticks;
+    char boot_id[40];
+    struct lp_stamp started;
+    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC when the owner last showed life outside its phases */
+    _Atomic uint64_t used;         /* bytes handed out */
+    _Atomic uint64_t shared;       /* bytes that are in the file; less than used once private memory had to serve */
+    _Atomic uint64_t flushes;
+    _Atomic uint64_t troubles[LP_TROUBLES];
+    _Atomic lp_ref last_slot;
+    lp_ref facts, run_dir, worker; /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
+    _Atomic uint32_t closed;
+    uint32_t measure_cpu;
+    _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
+};
+
+static_assert(sizeof(struct lp_core) == LP_LINE, "a node's figures are one cache line");
+static_assert(sizeof(struct lp_node) == 6 * LP_LINE, "layout");
+static_assert(offsetof(struct lp_node, octaves) == 2 * LP_LINE, "layout");
+static_assert(sizeof(struct lp_octave) == LP_LINE, "layout");
+static_assert(sizeof(struct lp_counter) == LP_LINE, "layout");
+static_assert(sizeof(struct lp_frame) == LP_LINE, "layout");
+static_assert(sizeof(struct lp_stack) == (1 + LP_STACK_DEPTH) * LP_LINE, "layout");
+static_assert(sizeof(struct lp_slot) == LP_LINE, "layout");
+static_assert(sizeof(struct lp_header) <= 1024, "layout");
+static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
+
+#define LP_IMAGE_LAYOUT                                                                                                \
+    ((uint32_t)(sizeof(struct lp_header) * 31 + sizeof(struct lp_node) * 37 + sizeof(struct lp_stack) * 41 +           \
+                sizeof(struct lp_slot) * 43 + sizeof(struct lp_counter) * 47 + offsetof(struct lp_header, last_slot)))
+
+/* The owner's side. */
+struct lp_image {
+    char *base;          /* reserved range; the header stands at its beginning */
+    size_t reserved;     /* its length */
+    _Atomic size_t size; /* bytes usable so far */
+    pthread_mutex_t grow_lock;
+    int fd;                 /* of the file; -1: private memory only */
+    uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
+    char path[128];         /* "" if private */
+};
+
+/* Makes an empty image of this process. worker names the file. Shared memory that cannot be had makes a private image
+   (image->fd is then -1). Returns 0, or -1 if not even private memory could be had. */
+int lp_image_create(struct lp_image *image, const char *worker);
+/* Gives the file its name; what was written before is seen whole by others. No-op for a private image. */
+void lp_image_publish(struct lp_image *image);
+/* Hands out zeroed lines; 0 if there is no room and none can be made. Takes a lock only to grow. Thread-safe. */
+lp_ref lp_image_alloc(struct lp_image *image, size_t bytes);
+/* Removes the file and the mapping. */
+void lp_image_destroy(struct lp_image *image);
+/* Removes the file but keeps the memory readable and writable for threads that are still inside. */
+void lp_image_unlink(struct lp_image *image);
+/* In a forked child: lets go of the parent's image by mapping zero pages over it, so that no later store can reach
+   the parent. Async-signal-safe. */
+void lp_image_forget(struct lp_image *image);
+
+static inline void *lp_image_at(const struct lp_image *image, lp_ref ref)
+{
+    return image->base + (size_t)ref * LP_LINE;
+}
+
+static inline struct lp_header *lp_image_header(const struct lp_image *image)
+{
+    return (struct lp_header *)(void *)image->base;
+}
+
+static inline void lp_image_trouble(const struct lp_image *image, enum lp_trouble kind)
+{
+    atomic_fetch_add_explicit(&lp_image_header(image)->troubles[kind], 1, memory_order_relaxed);
+}
+
+/* "/dev/shm/lineprofiler-<uid>"; returns size or more if it does not fit. */
+int lp_image_folder(char *path, size_t size);
+
+#endif

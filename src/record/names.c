@@ -1,0 +1,160 @@
+#include "record/names.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SLOTS 1024u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct entry {
+    uint32_t hash;
+    size_t len;
+    char bytes[];
+} * _Atomic entries[LP_NAMES_LIMIT]; /* read without the lock by id */
+static uint32_t n_entries = 1;       /* guarded by lock; 0 is LP_NAME_NONE */
+static uint32_t *table;              /* guarded by lock: ids, open addressing */
+static uint32_t table_size;          /* guarded by lock */
+
+static uint32_t hash_bytes(const char *bytes, size_t len)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
+    return hash;
+}
+
+/* Length of the well-formed sequence (surrogates allowed) at p, or 0. */
+static size_t sequence_len(const unsigned char *p, size_t left)
+{
+    if (p[0] < 0x80)
+        return 1;
+    size_t len = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
+                 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                               : 0;
+    if (len == 0 || len > left)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+/* Copies len bytes as WTF-8; out holds 3 * len. Returns the length written. */
+static size_t copy_text(char *out, const char *bytes, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t n = 0;
+    for (size_t i = 0; i < len;) {
+        size_t step = sequence_len(p + i, len - i);
+        if (step) {
+            memcpy(out + n, p + i, step);
+            n += step;
+            i += step;
+        } else { /* U+DC00 + byte */
+            out[n++] = (char)0xed;
+            out[n++] = (char)(0xb0 | (p[i] >> 6));
+            out[n++] = (char)(0x80 | (p[i] & 0x3f));
+            i++;
+        }
+    }
+    return n;
+}
+
+static int needs_copying(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t step = sequence_len((const unsigned char *)bytes + i, len - i);
+        if (!step)
+            return 1;
+        i += step;
+    }
+    return 0;
+}
+
+static uint32_t *find_slot(const char *bytes, size_t len, uint32_t hash)
+{
+    for (uint32_t i = hash;; i++) {
+        uint32_t *slot = &table[i & (table_size - 1)];
+        const struct entry *entry = entries[*slot];
+        if (*slot == 0 || (entry->hash == hash && entry->len == len && memcmp(entry->bytes, bytes, len) == 0))
+            return slot;
+    }
+}
+
+static int make_room(void)
+{
+    if (table && n_entries * 2 < table_size)
+        return 0;
+    uint32_t size = table ? table_size * 2 : FIRST_SLOTS;
+    uint32_t *wider = calloc(size, sizeof *wider);
+    if (!wider)
+        return -1;
+    free(table);
+    table = wider;
+    table_size = size;
+    for (uint32_t id = 1; id < n_entries; id++) {
+        const struct entry *entry = entries[id];
+        *find_slot(entry->bytes, entry->len, entry->hash) = id;
+    }
+    return 0;
+}
+
+static lp_name_id intern_locked(const char *bytes, size_t len)
+{
+    uint32_t hash = hash_bytes(bytes, len);
+    if (make_room() != 0)
+        return LP_NAME_NONE;
+    uint32_t *slot = find_slot(bytes, len, hash);
+    if (*slot || n_entries == LP_NAMES_LIMIT)
+        return *slot;
+    struct entry *entry = malloc(sizeof *entry + len + 1);
+    if (!entry)
+        return LP_NAME_NONE;
+    entry->hash = hash;
+    entry->len = len;
+    memcpy(entry->bytes, bytes, len);
+    entry->bytes[len] = '\0';
+    atomic_store_explicit(&entries[n_entries], entry, memory_order_release);
+    *slot = n_entries;
+    return n_entries++;
+}
+
+lp_name_id lp_name_intern(const char *bytes, size_t len)
+{
+    char *copy = NULL;
+    if (needs_copying(bytes, len)) {
+        copy = malloc(3 * len);
+        if (!copy)
+            return LP_NAME_NONE;
+        len = copy_text(copy, bytes, len);
+        bytes = copy;
+    }
+    pthread_mutex_lock(&lock);
+    lp_name_id id = intern_locked(bytes, len);
+    pthread_mutex_unlock(&lock);
+    free(copy);
+    return id;
+}
+
+struct lp_name_text lp_name_text(lp_name_id id)
+{
+    const struct entry *entry = id < LP_NAMES_LIMIT ? atomic_load_explicit(&entries[id], memory_order_acquire) : NULL;
+    if (!entry)
+        return (struct lp_name_text){"", 0};
+    return (struct lp_name_text){entry->bytes, entry->len};
+}
+
+void lp_names_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void lp_names_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,286 @@
+/*
+ * record: the hot path - entering and leaving phases, counting.
+ *
+ * A recorder is one stream of records of one process; its figures live in an image. A thread gets a slot of the image
+ * at its first boundary and from then on writes only there: no lock, no allocation once its paths are known, and with a
+ * proven token no system call but one clock reading a millisecond. A boundary is: find the thread (one thread-local
+ * compare), find the node (one compare with the child entered last), read the clock, write one frame or one line.
+ *
+ * lp_record_enter hands out an entry; lp_record_leave closes exactly that entry, also out of order: an entry that ends under open
+ * children keeps its frame, marked as ended, until they have gone. What a child runs on beyond its parent's end is
+ * counted as late, so that self times and roots still add up.
+ *
+ * States of a recorder: it records while key is not 0. It begins idle, and a fork sets it back to idle in the child; the
+ * first boundary in that state asks the hook `begin` for an image.
+ *
+ * Must not know: files, JSON, Python, threads of our own.
+ */
+#ifndef LP_RECORD_RECORD_H
+#define LP_RECORD_RECORD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "clock/cpu.h"
+#include "image/image.h"
+#include "record/names.h"
+#include "record/table.h"
+
+#define LP_PATHS_LIMIT 4096u
+
+struct lp_recorder;
+
+/* What the room above provides. Called on the recording thread, outside the recorder's lock unless said otherwise. */
+struct lp_recorder_hooks {
+    void *context;
+    /* At the first boundary, at the first in a forked child, and at the first after lp_recorder_wake. To call
+       lp_recorder_start if the recorder is idle (in a child, after a new image was made); returns 0, or -1 to record
+       nothing. May be called by several threads at once. */
+    int (*begin)(void *context);
+    /* Writes the calling thread's name, at most size bytes, and returns its length. May be NULL. */
+    size_t (*thread_name)(void *context, char *name, size_t size);
+};
+
+/* One thread's private side of its slot. Lives as long as the recorder; a later thread may take it over. */
+struct lp_thread {
+    struct lp_recorder *recorder; /* Borrowed. */
+    uint32_t generation;          /* the recorder's when the slot was made */
+    struct lp_cpu cpu;
+    uint64_t last_wall_ns;
+    uint64_t serial;
+    uint32_t depth;
+    uint32_t n_nodes;
+    struct lp_node *node; /* of the deepest open entry, or the root */
+    struct lp_node *root, *last_node;
+    struct lp_stack *stack;
+    struct lp_slot *slot;
+    struct lp_table children; /* (parent ref, name id) -> node ref */
+    struct lp_thread *next;   /* guarded by the recorder's lock */
+    const void *owner;        /* guarded by the recorder's lock: whose it is now; NULL: nobody's */
+};
+
+enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOPPED };
+
+struct lp_recorder {
+    _Atomic uint64_t key; /* 0: not recording; else never used before in this process */
+    _Atomic int state;    /* enum lp_recorder_state */
+    _Atomic bool wake;    /* begin is to be called at the next boundary although we are recording */
+    uint32_t generation;  /* counts images: entries and slots of an earlier one are dead */
+    bool measure_cpu, keep_thread_names;
+    struct lp_image image;
+    struct lp_recorder_hooks hooks;
+    pthread_mutex_t lock;
+    struct lp_thread *threads;      /* guarded by lock */
+    struct lp_table paths;          /* guarded by lock: hashes of the distinct paths */
+    struct lp_table name_refs;      /* guarded by lock: name id -> ref of its copy in the image */
+    struct lp_recorder *next;       /* guarded by the registry's lock */
+    _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
+    _Atomic lp_name_id overflow_name;
+};
+
+/* Names one entry. Plain data: may be copied and outlive the thread, not the recorder. */
+struct lp_entry {
+    struct lp_thread *thread; /* NULL: nothing was recorded */
+    uint64_t serial;
+    uint32_t frame;
+};
+
+/* What the calling thread used last. key tells a closed, forked or new recorder from the one meant. */
+struct lp_thread_cache {
+    uint64_t key;
+    struct lp_thread *thread;
+};
+extern __thread struct lp_thread_cache lp_thread_cache __attribute__((tls_model("initial-exec")));
+
+/* Reads as 1, and as 0 in a child that was cloned without running fork handlers. */
+extern _Atomic uint32_t *lp_fork_word;
+
+/* Prepares a recorder without an image; call lp_recorder_start once the image stands. Returns 0 or -1. */
+int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hooks *hooks, bool measure_cpu,
+                     bool keep_thread_names);
+/* Begins to record into recorder->image, which is empty. */
+void lp_recorder_start(struct lp_recorder *recorder);
+/* Has begin called once more at the next boundary of any thread. */
+void lp_recorder_wake(struct lp_recorder *recorder);
+/* Stops recording for good: later boundaries do nothing. What is open stays as it is in the image. */
+void lp_recorder_stop(struct lp_recorder *recorder);
+/* Frees everything but the image. No thread may be inside a call any more. */
+void lp_recorder_release(struct lp_recorder *recorder);
+/* Around fork, for all recorders of the process: holds every lock of this room across the fork. In the child every
+   running recorder forgets its parent's threads and image and is idle again: its next boundary calls begin. Scopes that
+   were open across the fork are ignored there. */
+void lp_record_before_fork(void);
+void lp_record_after_fork_in_parent(void);
+void lp_record_after_fork_in_child(void);
+
+/* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
+size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);
+
+/* Private to record/ below, but for the inline functions at the end. */
+
+void lp_thread_watch_end(void);
+/* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */
+void lp_thread_end(struct lp_thread *thread);
+LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
+LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_name_id name);
+LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
+LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
+LP_NOINLINE struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name);
+LP_NOINLINE void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket);
+
+/* The calling thread's side of the recorder; NULL if nothing is to be recorded. */
+LP_ALWAYS_INLINE struct lp_thread *lp_thread_self(struct lp_recorder *recorder)
+{
+    uint64_t key = atomic_load_explicit(&recorder->key, memory_order_relaxed);
+    if (LP_LIKELY(lp_thread_cache.key == key && key != 0 && atomic_load_explicit(lp_fork_word, memory_order_relaxed)))
+        return lp_thread_cache.thread;
+    return lp_thread_find(recorder);
+}
+
+LP_ALWAYS_INLINE struct lp_reading lp_thread_read(struct lp_thread *thread, enum lp_edge edge)
+{
+    struct lp_reading now = {0};
+    if (thread->recorder->measure_cpu)
+        now = lp_cpu_read(&thread->cpu, edge);
+    else
+        now.wall_ns = lp_wall_ns();
+    if (LP_UNLIKELY(now.wall_ns < thread->last_wall_ns))
+        now.wall_ns = thread->last_wall_ns;
+    thread->last_wall_ns = now.wall_ns;
+    return now;
+}
+
+/* Single writer: plain additions, made visible to readers word by word. */
+#define LP_ADD(field, amount)                                                                                          \
+    atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (amount),                   \
+                          memory_order_relaxed)
+#define LP_SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
+#define LP_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
+
+LP_ALWAYS_INLINE void lp_core_begin(struct lp_core *core)
+{
+    atomic_store_explicit(&core->begun, LP_GET(core->begun) + 1, memory_order_relaxed);
+    LP_FENCE(memory_order_release);
+}
+
+LP_ALWAYS_INLINE void lp_core_end(struct lp_core *core)
+{
+    atomic_store_explicit(&core->done, LP_GET(core->begun), memory_order_release);
+}
+
+LP_ALWAYS_INLINE void lp_hist_add(struct lp_thread *thread, struct lp_node *node, uint64_t wall_ns)
+{
+    unsigned bucket = lp_hist_bucket_of(wall_ns);
+    lp_ref octave = LP_GET(node->octaves[bucket / LP_HIST_PER_OCTAVE]);
+    if (LP_UNLIKELY(octave == 0)) {
+        lp_hist_first(thread, node, bucket);
+        return;
+    }
+    struct lp_octave *counts = lp_image_at(&thread->recorder->image, octave);
+    LP_ADD(counts->counts[bucket % LP_HIST_PER_OCTAVE], 1);
+}
+
+/* Opens an entry of the phase `name` on the calling thread. */
+LP_ALWAYS_INLINE void lp_record_enter(struct lp_recorder *recorder, lp_name_id name, struct lp_entry *entry)
+{
+    struct lp_thread *thread = lp_thread_self(recorder);
+    entry->thread = NULL;
+    if (LP_UNLIKELY(!thread))
+        return;
+    struct lp_node *parent = thread->node, *node;
+    if (LP_UNLIKELY(thread->depth >= LP_STACK_DEPTH)) {
+        lp_record_enter_folded(thread);
+        return;
+    }
+    node = lp_image_at(&recorder->image, parent->hot_child);
+    if (LP_UNLIKELY(parent->hot_child == 0 || node->name_id != name)) {
+        node = lp_thread_child(thread, parent, name);
+        if (!node) {
+            lp_record_enter_folded(thread);
+            return;
+        }
+    }
+    struct lp_frame *frame = &thread->stack->frames[thread->depth];
+    LP_SET(frame->node, parent->hot_child);
+    LP_SET(frame->state, LP_FRAME_OPEN);
+    LP_SET(frame->child_wall_ns, 0);
+    entry->thread = thread;
+    entry->serial = ++thread->serial;
+    entry->frame = thread->depth++;
+    thread->node = node;
+    LP_SET(thread->stack->depth, thread->depth);
+    struct lp_reading now = lp_thread_read(thread, LP_EDGE_ENTER);
+    LP_SET(frame->start_wall_ns, now.wall_ns);
+    LP_SET(frame->start_cpu_ns, now.cpu_ns);
+    atomic_store_explicit(&frame->serial, entry->serial, memory_order_release);
+}
+
+/* Closes it. Further calls with the same entry do nothing. */
+LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (LP_UNLIKELY(!thread))
+        return;
+    struct lp_frame *frame = &thread->stack->frames[entry->frame];
+    /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */
+    if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
+                    entry->frame + 1 != thread->depth || LP_GET(frame->serial) != entry->serial ||
+                    (entry->frame > 0 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) || !LP_GET(*lp_fork_word))) {
+        lp_record_leave_slow(entry);
+        return;
+    }
+    entry->thread = NULL;
+    struct lp_reading now = lp_thread_read(thread, LP_EDGE_LEAVE);
+    uint64_t wall_ns = now.wall_ns - LP_GET(frame->start_wall_ns);
+    uint64_t child_ns = LP_GET(frame->child_wall_ns);
+    struct lp_node *node = thread->node;
+    lp_core_begin(&node->core);
+    atomic_store_explicit(&frame->serial, 0, memory_order_relaxed);
+    LP_ADD(node->core.calls, 1);
+    LP_ADD(node->core.wall_ns, wall_ns);
+    LP_ADD(node->core.cpu_ns, now.cpu_ns - LP_GET(frame->start_cpu_ns));
+    LP_ADD(node->core.child_wall_ns, child_ns);
+    lp_core_end(&node->core);
+    lp_hist_add(thread, node, wall_ns);
+    thread->depth = entry->frame;
+    LP_SET(thread->stack->depth, entry->frame);
+    thread->node = lp_image_at(&thread->recorder->image, node->parent);
+    if (entry->frame > 0)
+        LP_ADD(frame[-1].child_wall_ns, wall_ns);
+}
+
+enum lp_count_result { LP_COUNT_OK = 0, LP_COUNT_OVERFLOW = -1 };
+
+/* Adds n to a counter of the innermost open phase of the calling thread, or of the root. LP_COUNT_OVERFLOW leaves the
+   counter as it was. A counter that finds no room is counted as lost. */
+LP_ALWAYS_INLINE enum lp_count_result lp_record_count(struct lp_recorder *recorder, lp_name_id name, int64_t n)
+{
+    struct lp_thread *thread = lp_thread_self(recorder);
+    if (LP_UNLIKELY(!thread))
+        return LP_COUNT_OK;
+    struct lp_node *node = thread->node;
+    struct lp_counter *counter = lp_image_at(&recorder->image, node->hot_counter);
+    if (LP_UNLIKELY(node->hot_counter == 0 || counter->name_id != name)) {
+        counter = lp_thread_counter(thread, name);
+        if (!counter)
+            return LP_COUNT_OK;
+    }
+    int64_t sum;
+    if (LP_UNLIKELY(__builtin_add_overflow(LP_GET(counter->sum), n, &sum)))
+        return LP_COUNT_OVERFLOW;
+    LP_SET(counter->begun, LP_GET(counter->begun) + 1);
+    LP_FENCE(memory_order_release);
+    LP_SET(counter->sum, sum);
+    LP_ADD(counter->calls, 1);
+    if (n < LP_GET(counter->min))
+        LP_SET(counter->min, n);
+    if (n > LP_GET(counter->max))
+        LP_SET(counter->max, n);
+    atomic_store_explicit(&counter->done, LP_GET(counter->begun), memory_order_release);
+    return LP_COUNT_OK;
+}
+
+#endif

@@ -1,0 +1,177 @@
+#include "record/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+__thread struct lp_thread_cache lp_thread_cache __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint32_t always_here = 1;
+_Atomic uint32_t *lp_fork_word = &always_here;
+
+static pthread_once_t set_up_once = PTHREAD_ONCE_INIT;
+static pthread_key_t exit_key;
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before any recorder's lock */
+static struct lp_recorder *registry;                              /* guarded by registry_lock */
+static _Atomic uint64_t last_key;
+
+/* Runs when a thread ends: its slots are free for later threads. */
+static void thread_ends(void *value)
+{
+    (void)value;
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next) {
+        pthread_mutex_lock(&recorder->lock);
+        for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
+            if (thread->owner != &lp_thread_cache)
+                continue;
+            if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot) {
+                lp_thread_end(thread);
+            }
+            thread->owner = NULL;
+        }
+        pthread_mutex_unlock(&recorder->lock);
+    }
+    pthread_mutex_unlock(&registry_lock);
+    lp_thread_cache = (struct lp_thread_cache){0};
+}
+
+static void set_up(void)
+{
+    lp_cpu_open();
+    pthread_key_create(&exit_key, thread_ends);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (word == MAP_FAILED)
+        return;
+    if (madvise(word, page, MADV_WIPEONFORK) != 0) {
+        munmap(word, page);
+        return;
+    }
+    lp_fork_word = word;
+    atomic_store(lp_fork_word, 1);
+}
+
+void lp_thread_watch_end(void)
+{
+    pthread_setspecific(exit_key, &lp_thread_cache);
+}
+
+int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hooks *hooks, bool measure_cpu,
+                     bool keep_thread_names)
+{
+    memset(recorder, 0, sizeof *recorder);
+    recorder->hooks = *hooks;
+    recorder->measure_cpu = measure_cpu;
+    recorder->keep_thread_names = keep_thread_names;
+    recorder->image.fd = -1;
+    if (pthread_mutex_init(&recorder->lock, NULL) != 0)
+        return -1;
+    pthread_once(&set_up_once, set_up);
+    pthread_mutex_lock(&registry_lock);
+    recorder->next = registry;
+    registry = recorder;
+    pthread_mutex_unlock(&registry_lock);
+    return 0;
+}
+
+void lp_recorder_start(struct lp_recorder *recorder)
+{
+    atomic_store(&recorder->state, LP_RECORDER_RUNNING);
+    atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
+}
+
+void lp_recorder_wake(struct lp_recorder *recorder)
+{
+    if (atomic_load(&recorder->key) == 0)
+        return;
+    atomic_store(&recorder->wake, true);
+    atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
+}
+
+void lp_recorder_stop(struct lp_recorder *recorder)
+{
+    atomic_store(&recorder->state, LP_RECORDER_STOPPED);
+    atomic_store(&recorder->key, 0);
+}
+
+void lp_recorder_release(struct lp_recorder *recorder)
+{
+    lp_recorder_stop(recorder);
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_recorder **link = &registry; *link; link = &(*link)->next) {
+        if (*link == recorder) {
+            *link = recorder->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+    while (recorder->threads) {
+        struct lp_thread *thread = recorder->threads;
+        recorder->threads = thread->next;
+        lp_table_release(&thread->children);
+        free(thread);
+    }
+    lp_table_release(&recorder->paths);
+    lp_table_release(&recorder->name_refs);
+    pthread_mutex_destroy(&recorder->lock);
+}
+
+void lp_record_before_fork(void)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next)
+        pthread_mutex_lock(&recorder->lock);
+    lp_names_before_fork();
+}
+
+void lp_record_after_fork_in_parent(void)
+{
+    lp_names_after_fork();
+    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next)
+        pthread_mutex_unlock(&recorder->lock);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void forget_parent(struct lp_recorder *recorder)
+{
+    atomic_store(&recorder->key, 0);
+    atomic_store(&recorder->wake, false);
+    recorder->generation++;
+    if (atomic_load(&recorder->state) == LP_RECORDER_RUNNING)
+        atomic_store(&recorder->state, LP_RECORDER_IDLE);
+    for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
+        thread->owner = NULL;
+        thread->slot = NULL;
+    }
+    lp_table_reset(&recorder->paths);
+    lp_table_reset(&recorder->name_refs);
+    atomic_store(&recorder->overflow_parent, 0);
+    atomic_store(&recorder->overflow_name, LP_NAME_NONE);
+    lp_image_forget(&recorder->image);
+}
+
+void lp_record_after_fork_in_child(void)
+{
+    lp_wall_after_fork();
+    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next)
+        forget_parent(recorder);
+    lp_record_after_fork_in_parent();
+    atomic_store(lp_fork_word, 1);
+}
+
+size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size)
+{
+    lp_ref ref = atomic_load(&recorder->overflow_parent);
+    if (!ref || atomic_load(&recorder->key) == 0)
+        return 0;
+    const struct lp_node *node = lp_image_at(&recorder->image, ref);
+    size_t len = node->depth + 1;
+    if (len > size)
+        return 0;
+    path[len - 1] = atomic_load(&recorder->overflow_name);
+    for (size_t i = len - 1; i-- > 0; node = lp_image_at(&recorder->image, node->parent))
+        path[i] = node->name_id;
+    return len;
+}

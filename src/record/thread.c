@@ -1,0 +1,251 @@
+#include "record/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The image's own copy of a name. With the recorder's lock held. */
+static lp_ref name_ref_locked(struct lp_recorder *recorder, lp_name_id id)
+{
+    lp_ref ref = lp_table_get(&recorder->name_refs, id);
+    if (ref)
+        return ref;
+    struct lp_name_text text = lp_name_text(id);
+    ref = lp_image_alloc(&recorder->image, sizeof(struct lp_name) + text.len);
+    if (!ref)
+        return 0;
+    struct lp_name *name = lp_image_at(&recorder->image, ref);
+    name->len = (uint32_t)text.len;
+    memcpy(name->bytes, text.bytes, text.len);
+    lp_table_put(&recorder->name_refs, id, ref);
+    return ref;
+}
+
+static lp_ref ref_of(const struct lp_recorder *recorder, const void *place)
+{
+    return (lp_ref)((size_t)((const char *)place - recorder->image.base) / LP_LINE);
+}
+
+static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent, lp_name_id name, lp_ref name_ref)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    lp_ref ref = lp_image_alloc(&recorder->image, sizeof(struct lp_node));
+    if (!ref)
+        return NULL;
+    struct lp_node *node = lp_image_at(&recorder->image, ref);
+    node->name_id = name;
+    node->name = name_ref;
+    node->index = thread->n_nodes++;
+    if (parent) {
+        node->parent = ref_of(recorder, parent);
+        node->depth = parent->depth + 1;
+        node->path_hash = (parent->path_hash ^ name) * 0xff51afd7ed558ccdu + 1;
+        atomic_store_explicit(&thread->last_node->next_in_slot, ref, memory_order_release);
+    }
+    thread->last_node = node;
+    return node;
+}
+
+/* Gives the thread a new slot of the image. With the recorder's lock held. */
+static bool make_slot_locked(struct lp_thread *thread, lp_ref name)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    struct lp_header *header = lp_image_header(&recorder->image);
+    lp_ref slot = lp_image_alloc(&recorder->image, sizeof(struct lp_slot));
+    lp_ref stack = lp_image_alloc(&recorder->image, sizeof(struct lp_stack));
+    thread->n_nodes = 0;
+    struct lp_node *root = slot && stack ? new_node(thread, NULL, LP_NAME_NONE, 0) : NULL;
+    if (!root)
+        return false;
+    lp_table_reset(&thread->children);
+    thread->slot = lp_image_at(&recorder->image, slot);
+    thread->stack = lp_image_at(&recorder->image, stack);
+    thread->root = thread->node = root;
+    root->path_hash = 1;
+    thread->depth = 0;
+    thread->slot->root = ref_of(recorder, root);
+    thread->slot->stack = stack;
+    LP_SET(thread->slot->name, name);
+    LP_SET(thread->slot->older, atomic_load(&header->last_slot));
+    atomic_store_explicit(&header->last_slot, slot, memory_order_release);
+    thread->generation = recorder->generation;
+    return true;
+}
+
+/* A thread structure to use: one that is free and has a fitting slot, else any free one, else a new one. */
+static struct lp_thread *choose_locked(struct lp_recorder *recorder, lp_ref name)
+{
+    struct lp_thread *without_slot = NULL, *other_name = NULL;
+    for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
+        if (thread->owner)
+            continue;
+        if (thread->generation != recorder->generation || !thread->slot)
+            without_slot = thread;
+        else if (LP_GET(thread->slot->name) == name)
+            return thread;
+        else
+            other_name = thread;
+    }
+    if (other_name && !recorder->keep_thread_names)
+        return other_name;
+    if (without_slot)
+        return without_slot;
+    struct lp_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return NULL;
+    thread->recorder = recorder;
+    thread->next = recorder->threads;
+    recorder->threads = thread;
+    return thread;
+}
+
+static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id name)
+{
+    lp_ref name_ref = name == LP_NAME_NONE ? 0 : name_ref_locked(recorder, name);
+    struct lp_thread *thread = choose_locked(recorder, name_ref);
+    if (!thread)
+        return NULL;
+    if ((thread->generation != recorder->generation || !thread->slot) && !make_slot_locked(thread, name_ref)) {
+        thread->slot = NULL;
+        return NULL;
+    }
+    thread->owner = &lp_thread_cache;
+    thread->last_wall_ns = 0;
+    lp_cpu_init(&thread->cpu);
+    LP_SET(thread->slot->name, name_ref);
+    LP_SET(thread->slot->tid, (uint64_t)gettid());
+    LP_SET(thread->slot->alive, 1);
+    return thread;
+}
+
+static struct lp_thread *mine_locked(struct lp_recorder *recorder)
+{
+    struct lp_thread *thread = recorder->threads;
+    while (thread && thread->owner != &lp_thread_cache)
+        thread = thread->next;
+    return thread;
+}
+
+static bool running(struct lp_recorder *recorder)
+{
+    if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
+        return false; /* a clone that ran no fork handlers: the image is its parent's */
+    bool idle = atomic_load(&recorder->key) == 0 && atomic_load(&recorder->state) == LP_RECORDER_IDLE;
+    if (idle || atomic_exchange(&recorder->wake, false))
+        recorder->hooks.begin(recorder->hooks.context);
+    return atomic_load(&recorder->key) != 0;
+}
+
+struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
+{
+    char text[256];
+    if (!running(recorder))
+        return NULL;
+    uint64_t key = atomic_load(&recorder->key);
+    pthread_mutex_lock(&recorder->lock);
+    struct lp_thread *thread = mine_locked(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    if (!thread) {
+        size_t len =
+            recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
+        lp_name_id name = len ? lp_name_intern(text, len) : LP_NAME_NONE;
+        pthread_mutex_lock(&recorder->lock);
+        thread = claim_locked(recorder, name);
+        pthread_mutex_unlock(&recorder->lock);
+    }
+    if (!thread) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_IMAGE_FULL);
+        return NULL;
+    }
+    lp_thread_watch_end();
+    lp_thread_cache = (struct lp_thread_cache){key, thread};
+    return thread;
+}
+
+/* Looks the path up among those known to any thread; false, with the first such path kept, if there is no place. */
+static bool admit_path_locked(struct lp_recorder *recorder, struct lp_node *parent, lp_name_id name)
+{
+    uint64_t hash = (parent->path_hash ^ name) * 0xff51afd7ed558ccdu + 1;
+    if (lp_table_get(&recorder->paths, hash | 1))
+        return true;
+    if (recorder->paths.used < LP_PATHS_LIMIT && name != LP_NAME_NONE)
+        return lp_table_put(&recorder->paths, hash | 1, 1);
+    if (atomic_load(&recorder->overflow_parent) == 0) {
+        atomic_store(&recorder->overflow_name, name);
+        atomic_store(&recorder->overflow_parent, ref_of(recorder, parent));
+    }
+    return false;
+}
+
+struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_name_id name)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | name;
+    lp_ref ref = lp_table_get(&thread->children, key);
+    struct lp_node *node = NULL;
+    if (!ref) {
+        pthread_mutex_lock(&recorder->lock);
+        bool admitted = admit_path_locked(recorder, parent, name);
+        lp_ref name_ref = admitted ? name_ref_locked(recorder, name) : 0;
+        pthread_mutex_unlock(&recorder->lock);
+        node = name_ref ? new_node(thread, parent, name, name_ref) : NULL;
+        if (!node) {
+            lp_image_trouble(&recorder->image, admitted ? LP_TROUBLE_IMAGE_FULL : LP_TROUBLE_FOLDED_PATHS);
+            return NULL;
+        }
+        ref = ref_of(recorder, node);
+        lp_table_put(&thread->children, key, ref);
+    }
+    parent->hot_child = ref;
+    return node ? node : lp_image_at(&recorder->image, ref);
+}
+
+void lp_record_enter_folded(struct lp_thread *thread)
+{
+    if (thread->depth >= LP_STACK_DEPTH)
+        lp_image_trouble(&thread->recorder->image, LP_TROUBLE_FOLDED_DEPTH);
+}
+
+void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket)
+{
+    struct lp_image *image = &thread->recorder->image;
+    lp_ref ref = lp_image_alloc(image, sizeof(struct lp_octave));
+    if (!ref) {
+        lp_image_trouble(image, LP_TROUBLE_IMAGE_FULL);
+        return;
+    }
+    struct lp_octave *octave = lp_image_at(image, ref);
+    LP_SET(octave->counts[bucket % LP_HIST_PER_OCTAVE], 1);
+    atomic_store_explicit(&node->octaves[bucket / LP_HIST_PER_OCTAVE], ref, memory_order_release);
+}
+
+struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    struct lp_node *node = thread->node;
+    struct lp_counter *counter;
+    for (lp_ref ref = LP_GET(node->last_counter); ref; ref = counter->older) {
+        counter = lp_image_at(&recorder->image, ref);
+        if (counter->name_id == name) {
+            node->hot_counter = ref;
+            return counter;
+        }
+    }
+    pthread_mutex_lock(&recorder->lock);
+    lp_ref name_ref = name == LP_NAME_NONE ? 0 : name_ref_locked(recorder, name);
+    pthread_mutex_unlock(&recorder->lock);
+    lp_ref ref = name_ref ? lp_image_alloc(&recorder->image, sizeof *counter) : 0;
+    if (!ref) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_COUNTERS);
+        return NULL;
+    }
+    counter = lp_image_at(&recorder->image, ref);
+    counter->name = name_ref;
+    counter->name_id = name;
+    counter->older = LP_GET(node->last_counter);
+    LP_SET(counter->min, INT64_MAX);
+    LP_SET(counter->max, INT64_MIN);
+    atomic_store_explicit(&node->last_counter, ref, memory_order_release);
+    node->hot_counter = ref;
+    return counter;
+}

@@ -1,0 +1,76 @@
+/*
+ * worker: a recording process around the recorder - its image, its file, its keeper thread, forks.
+ *
+ * A worker belongs to one run directory. It is opened with the facts that do not change, gets an image at once, and
+ * from the first phase on a keeper thread writes its file every snapshot interval. lp_worker_close writes the last
+ * state and makes the rest inert; the memory stays until lp_worker_free, because other threads may still be inside.
+ *
+ * Locks: `life` guards opening, closing and forking; `flush` guards the file. life is taken before flush.
+ *
+ * Must not know: Python, reports.
+ */
+#ifndef LP_WORKER_WORKER_H
+#define LP_WORKER_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/record.h"
+
+struct lp_worker;
+
+enum lp_run_id_origin { LP_RUN_ID_GIVEN, LP_RUN_ID_INHERITED, LP_RUN_ID_GENERATED };
+
+struct lp_worker_options {
+    const char *run_dir; /* absolute; made if it is not there */
+    const char *role;    /* text, role_len bytes of UTF-8 or WTF-8 */
+    size_t role_len;
+    const char *run_id; /* NUL-terminated; NULL: one is generated */
+    enum lp_run_id_origin run_id_origin;
+    const char *runtime; /* e.g. "CPython 3.12.1"; NULL: none */
+    bool measure_cpu, thread_names;
+    double snapshot_interval_s; /* 0: no periodic flush */
+    double sample_interval_s;   /* 0: no samples */
+    /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */
+    size_t (*thread_name)(void *context, char *name, size_t size);
+    void *thread_name_context;
+};
+
+enum lp_worker_status {
+    LP_WORKER_OK = 0,
+    LP_WORKER_NO_MEMORY = -1,
+    LP_WORKER_BAD_OPTION = -2, /* message says which */
+    LP_WORKER_SYSTEM = -3      /* errno says why, message says what could not be done and where */
+};
+
+/* Opens a worker of this process. On failure *worker is NULL and message holds one line. Makes the run directory, with
+   what is missing above it, and proves that it can be written. */
+int lp_worker_open(struct lp_worker **worker, const struct lp_worker_options *options, char *message,
+                   size_t message_size);
+
+/* What the hot path needs: valid until lp_worker_free. */
+struct lp_recorder *lp_worker_recorder(struct lp_worker *worker);
+
+/* Writes the complete state to the worker's file now. Thread-safe. LP_WORKER_OK or LP_WORKER_SYSTEM (errno; counted). */
+int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size);
+
+/* The same document as the file would hold now, in memory (Owned by the caller, free()); NULL if memory is short.
+   Thread-safe. In a closed worker: the last state. */
+char *lp_worker_document(struct lp_worker *worker, size_t *len);
+
+/* Stops the keeper, settles what is open, writes the last state, removes the image. Further calls do nothing and return
+   what the first did. Thread-safe. In a forked child of a worker that has recorded nothing there: only makes it inert. */
+int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size);
+
+/* Closes if need be and frees. No thread may use the worker or entries of its recorder any more. */
+void lp_worker_free(struct lp_worker *worker);
+
+/* Borrowed; they change in a forked child at its first phase. */
+const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */
+const char *lp_worker_run_id(const struct lp_worker *worker);
+const char *lp_worker_run_dir(const struct lp_worker *worker);
+const char *lp_worker_path(const struct lp_worker *worker); /* of its file */
+bool lp_worker_closed(const struct lp_worker *worker);
+
+#endif
