@@ -31,16 +31,16 @@
 /* One phase of one role. */
 struct lp_analysis_phase {
     const struct lp_run_phase *phase; /* Borrowed. */
-    size_t parent;         /* Index in the role's phases; LP_ANALYSIS_NONE at the top level. */
-    unsigned depth;        /* Names in its path: 1 at the top level. */
-    uint64_t self_ns;      /* Wall time outside child phases. */
-    uint64_t wait_ns;      /* Wall time in which its thread was not on a CPU, children included. */
-    uint64_t wait_base_ns; /* The wall time for which that is known. */
-    double wait_share;     /* Of wait_base_ns; NaN if CPU time was not measured. */
-    double share;          /* Of the role's wall time; children included. */
-    double parent_share;   /* Of the parent's wall time; of the role's at the top level. */
-    double self_share;     /* Of the role's wall time. */
-    double mean_ns;        /* Per ended entry; like the quantiles NaN as long as none ended. */
+    size_t parent;                    /* Index in the role's phases; LP_ANALYSIS_NONE at the top level. */
+    unsigned depth;                   /* Names in its path: 1 at the top level. */
+    uint64_t self_ns;                 /* Wall time outside child phases. */
+    uint64_t wait_ns;                 /* Wall time in which its thread was not on a CPU, children included. */
+    uint64_t wait_base_ns;            /* The wall time for which that is known. */
+    double wait_share;                /* Of wait_base_ns; NaN if CPU time was not measured. */
+    double share;                     /* Of the role's wall time; children included. */
+    double parent_share;              /* Of the parent's wall time; of the role's at the top level. */
+    double self_share;                /* Of the role's wall time. */
+    double mean_ns;                   /* Per ended entry; like the quantiles NaN as long as none ended. */
     double p50_ns, p95_ns, p99_ns;
     bool self_estimated; /* Sampled itself, or a child of it is. */
 };
@@ -56,12 +56,11 @@ struct lp_analysis_role {
     const struct lp_run_role *role;   /* Borrowed. */
     struct lp_analysis_phase *phases; /* Owned; a parent stands before its children. */
     size_t n_phases;
-    uint64_t
-        wall_ns; /* Time in phases: that of the top level, and what late exits added below it. */
+    uint64_t wall_ns;    /* Time in phases: that of the top level, and what late exits added below it. */
     uint64_t open_calls; /* Entries that had not ended, all phases together. */
     bool cpu_partial;    /* Some wall time of a phase with CPU figures has none. */
     bool cpu_missing;    /* Some phase has no CPU figures at all. */
-    size_t busiest; /* Index in lp_run.workers: the most time in phases; LP_ANALYSIS_NONE without
+    size_t busiest;      /* Index in lp_run.workers: the most time in phases; LP_ANALYSIS_NONE without
                        any. */
     double mean_wall_ns; /* Time in phases per worker; NaN without workers. */
 
@@ -85,8 +84,7 @@ struct lp_analysis_role {
     uint64_t minor_self_ns;
     double minor_self_share;
 
-    size_t
-        repeating; /* The phase whose entries are iterations; LP_ANALYSIS_NONE if none repeats. */
+    size_t repeating; /* The phase whose entries are iterations; LP_ANALYSIS_NONE if none repeats. */
 };
 
 struct lp_analysis {
@@ -99,16 +97,14 @@ struct lp_analysis {
 
 /* Rules of choice, here so that the documentation and the tests can name them. */
 #define LP_ANALYSIS_SHARES_MAX 10
-#define LP_ANALYSIS_DOMINANT_SHARE                                                                 \
-    0.01 /* Phases with less self time are minor, unless they have counters. */
-#define LP_ANALYSIS_DOMINANT_MAX    16
+#define LP_ANALYSIS_DOMINANT_SHARE 0.01 /* Phases with less self time are minor, unless they have counters. */
+#define LP_ANALYSIS_DOMINANT_MAX 12
 #define LP_ANALYSIS_REPEATING_CALLS 3
 
 /* Returns 0 or -ENOMEM; *analysis is NULL then. Free with lp_analysis_free. */
 int lp_analysis_make(struct lp_analysis **analysis, const struct lp_run *run);
 void lp_analysis_free(struct lp_analysis *analysis);
 
-struct lp_analysis_counter lp_analysis_counter(const struct lp_run_phase *phase,
-                                               const struct lp_run_counter *counter);
+struct lp_analysis_counter lp_analysis_counter(const struct lp_run_phase *phase, const struct lp_run_counter *counter);
 
 #endif

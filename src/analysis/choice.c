@@ -120,8 +120,7 @@ int lp_analysis_choose_dominant(struct lp_analysis_role *figures)
     figures->n_dominant = n < LP_ANALYSIS_DOMINANT_MAX ? n : LP_ANALYSIS_DOMINANT_MAX;
     for (size_t i = figures->n_dominant; i < n; i++)
         leave_out(figures, &figures->phases[figures->dominant[i]]);
-    figures->minor_self_share =
-        lp_analysis_ratio((double)figures->minor_self_ns, (double)figures->wall_ns);
+    figures->minor_self_share = lp_analysis_ratio((double)figures->minor_self_ns, (double)figures->wall_ns);
     return 0;
 }
 
@@ -145,8 +144,7 @@ void lp_analysis_choose_repeating(struct lp_analysis_role *figures)
         const struct lp_run_phase *phase = figures->phases[i].phase;
         if (phase->calls < LP_ANALYSIS_REPEATING_CALLS || !is_top(figures, i))
             continue;
-        if (figures->repeating == LP_ANALYSIS_NONE ||
-            repeats_more(phase, figures->phases[figures->repeating].phase))
+        if (figures->repeating == LP_ANALYSIS_NONE || repeats_more(phase, figures->phases[figures->repeating].phase))
             figures->repeating = i;
     }
 }

@@ -40,12 +40,10 @@ static int grow(void **items, size_t *size, size_t need, size_t item_size)
     return 0;
 }
 
-static int push_children(struct flattener *flat, const struct lp_run_phase *phase, size_t index,
-                         unsigned depth)
+static int push_children(struct flattener *flat, const struct lp_run_phase *phase, size_t index, unsigned depth)
 {
     void *stack = flat->stack;
-    int error =
-        grow(&stack, &flat->stack_size, flat->n_stack + phase->n_children, sizeof *flat->stack);
+    int error = grow(&stack, &flat->stack_size, flat->n_stack + phase->n_children, sizeof *flat->stack);
     flat->stack = stack;
     if (error)
         return error;
@@ -61,8 +59,8 @@ static int append(struct flattener *flat, const struct pending *next)
     flat->phases = phases;
     if (error)
         return error;
-    flat->phases[flat->n_phases++] = (struct lp_analysis_phase){
-        .phase = next->phase, .parent = next->parent, .depth = next->depth};
+    flat->phases[flat->n_phases++] =
+        (struct lp_analysis_phase){.phase = next->phase, .parent = next->parent, .depth = next->depth};
     return 0;
 }
 
@@ -116,8 +114,7 @@ static void measure_wait(struct lp_analysis_phase *figures)
         return;
     figures->wait_base_ns = lp_analysis_less(phase->wall_ns, phase->nocpu_wall_ns);
     figures->wait_ns = lp_analysis_less(figures->wait_base_ns, phase->cpu_ns);
-    figures->wait_share =
-        lp_analysis_ratio((double)figures->wait_ns, (double)figures->wait_base_ns);
+    figures->wait_share = lp_analysis_ratio((double)figures->wait_ns, (double)figures->wait_base_ns);
 }
 
 static void measure_entries(struct lp_analysis_phase *figures)
@@ -147,9 +144,8 @@ static void measure_shares(const struct lp_analysis_role *role, struct lp_analys
     figures->self_share = lp_analysis_ratio((double)figures->self_ns, role_ns);
     figures->parent_share = figures->share;
     if (figures->parent != LP_ANALYSIS_NONE)
-        figures->parent_share =
-            lp_analysis_ratio((double)lp_analysis_less(phase->wall_ns, phase->late_wall_ns),
-                              (double)role->phases[figures->parent].phase->wall_ns);
+        figures->parent_share = lp_analysis_ratio((double)lp_analysis_less(phase->wall_ns, phase->late_wall_ns),
+                                                  (double)role->phases[figures->parent].phase->wall_ns);
 }
 
 void lp_analysis_measure(struct lp_analysis_role *role)
@@ -168,8 +164,7 @@ void lp_analysis_measure(struct lp_analysis_role *role)
     }
 }
 
-struct lp_analysis_counter lp_analysis_counter(const struct lp_run_phase *phase,
-                                               const struct lp_run_counter *counter)
+struct lp_analysis_counter lp_analysis_counter(const struct lp_run_phase *phase, const struct lp_run_counter *counter)
 {
     struct lp_analysis_counter figures = {.each_ns = NAN};
     figures.rate_per_s = lp_analysis_ratio((double)counter->sum * 1e9, (double)phase->wall_ns);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_cli *cli,
-                            const struct lp_cli_command *command, const char *shorts,
-                            const struct option *longs, int argc, char **argv)
+                            const struct lp_cli_command *command, const char *shorts, const struct option *longs,
+                            int argc, char **argv)
 {
     *arguments = (struct lp_cli_arguments){.cli = cli,
                                            .command = command,
@@ -50,8 +50,7 @@ static int mistake(const struct lp_cli_arguments *arguments, int option)
 
 int lp_cli_arguments_next(struct lp_cli_arguments *arguments)
 {
-    int option =
-        getopt_long(arguments->argc, arguments->argv, arguments->spec, arguments->longs, NULL);
+    int option = getopt_long(arguments->argc, arguments->argv, arguments->spec, arguments->longs, NULL);
     if (option == '?' || option == ':')
         return mistake(arguments, option);
     arguments->value = optarg;

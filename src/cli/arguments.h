@@ -32,8 +32,8 @@ struct lp_cli_arguments {
 };
 
 void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_cli *cli,
-                            const struct lp_cli_command *command, const char *shorts,
-                            const struct option *longs, int argc, char **argv);
+                            const struct lp_cli_command *command, const char *shorts, const struct option *longs,
+                            int argc, char **argv);
 /* The option's letter or value, LP_CLI_OPERAND, 0 at the end, -1 for a mistake, which has then been
  * told. */
 int lp_cli_arguments_next(struct lp_cli_arguments *arguments);

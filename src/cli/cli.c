@@ -21,13 +21,12 @@ static const struct lp_cli_command *const commands[] = {
  */
 static void write_shown(FILE *to, const char *text)
 {
-    struct lp_report_file file;
-    lp_report_file_init(&file, to);
-    lp_report_label(&file.sink, text, strlen(text), SIZE_MAX);
+    struct lp_report_sink sink;
+    lp_report_sink_init(&sink, lp_report_put_file, to);
+    lp_report_label(&sink, text, strlen(text), SIZE_MAX);
 }
 
-int lp_cli_wrong(const struct lp_cli *cli, const struct lp_cli_command *command, const char *format,
-                 ...)
+int lp_cli_wrong(const struct lp_cli *cli, const struct lp_cli_command *command, const char *format, ...)
 {
     va_list args;
     char *message = NULL;
@@ -35,8 +34,7 @@ int lp_cli_wrong(const struct lp_cli *cli, const struct lp_cli_command *command,
     if (vasprintf(&message, format, args) < 0)
         message = NULL;
     va_end(args);
-    fprintf(cli->err, "lineprofiler%s%s: ", command != NULL ? " " : "",
-            command != NULL ? command->name : "");
+    fprintf(cli->err, "lineprofiler%s%s: ", command != NULL ? " " : "", command != NULL ? command->name : "");
     write_shown(cli->err, message != NULL ? message : "out of memory");
     fputc('\n', cli->err);
     fflush(cli->err);
@@ -58,8 +56,8 @@ int lp_cli_flush(const struct lp_cli *cli, const struct lp_cli_command *command,
 int lp_cli_help(const struct lp_cli *cli, const struct lp_cli_command *command)
 {
     errno = 0;
-    int written = fprintf(cli->out, "usage: lineprofiler %s [option...] %s\n\n%s.\n\n%s",
-                          command->name, command->operands, command->summary, command->help);
+    int written = fprintf(cli->out, "usage: lineprofiler %s [option...] %s\n\n%s.\n\n%s", command->name,
+                          command->operands, command->summary, command->help);
     return lp_cli_flush(cli, command, written < 0 ? (errno != 0 ? -errno : -EIO) : 0);
 }
 
@@ -67,8 +65,7 @@ static void list_commands(FILE *to)
 {
     fputs("usage: lineprofiler COMMAND [option...]\n\n", to);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-8s %-6s %s\n", commands[i]->name, commands[i]->operands,
-                commands[i]->summary);
+        fprintf(to, "  %-8s %-6s %s\n", commands[i]->name, commands[i]->operands, commands[i]->summary);
     fputs("\n  --version        the version\n"
           "  -h, --help       this list; after a command, what that command can do\n"
           "\nExample: lineprofiler report profile/\n",
@@ -90,9 +87,8 @@ static int unknown(const struct lp_cli *cli, const char *word)
     if (word[0] == '-')
         return lp_cli_wrong(cli, NULL, "unknown option '%s'; see lineprofiler --help", word);
     if (stat(word, &status) == 0 && S_ISDIR(status.st_mode))
-        return lp_cli_wrong(
-            cli, NULL, "'%s' is a directory, not a command; did you mean lineprofiler report %s?",
-            word, word);
+        return lp_cli_wrong(cli, NULL, "'%s' is a directory, not a command; did you mean lineprofiler report %s?", word,
+                            word);
     for (size_t i = 0; i < N_COMMANDS; i++)
         names[i] = commands[i]->name;
     const char *nearest = lp_cli_nearest(word, names);
@@ -104,9 +100,7 @@ static int unknown(const struct lp_cli *cli, const char *word)
 int lp_cli_run(const struct lp_cli *cli, int argc, char **argv)
 {
     if (argc < 2)
-        return lp_cli_wrong(
-            cli, NULL,
-            "name a command, as in: lineprofiler report profile/ (see lineprofiler --help)");
+        return lp_cli_wrong(cli, NULL, "name a command, as in: lineprofiler report profile/ (see lineprofiler --help)");
     if (strcmp(argv[1], "--version") == 0) {
         fprintf(cli->out, "lineprofiler %s\n", lp_version());
         return lp_cli_flush(cli, NULL, 0);

@@ -4,6 +4,7 @@
 #ifndef LP_CLI_COMMAND_H
 #define LP_CLI_COMMAND_H
 
+#include "base/compiler.h"
 #include "cli/cli.h"
 
 struct lp_cli_command {
@@ -12,16 +13,15 @@ struct lp_cli_command {
     const char *summary;  /* A line of the list of commands. */
     const char *help;     /* Options and examples, whole lines. */
     /* argv[0] is the command's name. Returns an enum lp_cli_status. */
-    int (*run)(const struct lp_cli *cli, const struct lp_cli_command *command, int argc,
-               char **argv);
+    int (*run)(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv);
 };
 
 extern const struct lp_cli_command lp_cli_report;
 
 /* "lineprofiler report: <message>" as one line on err; returns LP_CLI_WRONG. command may be NULL.
  */
-int lp_cli_wrong(const struct lp_cli *cli, const struct lp_cli_command *command, const char *format,
-                 ...) __attribute__((format(printf, 3, 4)));
+int lp_cli_wrong(const struct lp_cli *cli, const struct lp_cli_command *command, const char *format, ...)
+    LP_PRINTF(3, 4);
 
 /* Writes the command's help to out; returns the status. */
 int lp_cli_help(const struct lp_cli *cli, const struct lp_cli_command *command);

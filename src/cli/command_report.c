@@ -71,8 +71,7 @@ static int choose(struct choices *choices, const struct lp_cli_arguments *argume
         choices->format = lp_report_format_find(arguments->value);
         if (choices->format != NULL)
             return 0;
-        lp_cli_wrong(arguments->cli, arguments->command, "no format '%s'; there are text and json",
-                     arguments->value);
+        lp_cli_wrong(arguments->cli, arguments->command, "no format '%s'; there are text and json", arguments->value);
         return -1;
     case OPTION_NO_SAMPLES:
         choices->no_samples = true;
@@ -80,8 +79,8 @@ static int choose(struct choices *choices, const struct lp_cli_arguments *argume
     case OPTION_COLOR:
         if (choose_colour(choices, arguments->value))
             return 0;
-        lp_cli_wrong(arguments->cli, arguments->command,
-                     "no color '%s'; there are auto, always and never", arguments->value);
+        lp_cli_wrong(arguments->cli, arguments->command, "no color '%s'; there are auto, always and never",
+                     arguments->value);
         return -1;
     case 'o':
         choices->path = arguments->value;
@@ -94,15 +93,14 @@ static int choose(struct choices *choices, const struct lp_cli_arguments *argume
             choices->dir = arguments->value;
             return 0;
         }
-        lp_cli_wrong(arguments->cli, arguments->command,
-                     "one directory at a time: '%s' and '%s' were named", choices->dir,
-                     arguments->value);
+        lp_cli_wrong(arguments->cli, arguments->command, "one directory at a time: '%s' and '%s' were named",
+                     choices->dir, arguments->value);
         return -1;
     }
 }
 
-static int read_arguments(struct choices *choices, const struct lp_cli *cli,
-                          const struct lp_cli_command *command, int argc, char **argv)
+static int read_arguments(struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,
+                          int argc, char **argv)
 {
     struct lp_cli_arguments arguments;
     int option, error = 0;
@@ -122,22 +120,21 @@ static bool wants_colour(const struct choices *choices, bool terminal)
     const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
     if (choices->colour != COLOUR_AUTO)
         return choices->colour == COLOUR_ALWAYS;
-    return terminal && (no_colour == NULL || *no_colour == '\0') &&
-           !(term != NULL && strcmp(term, "dumb") == 0);
+    return terminal && (no_colour == NULL || *no_colour == '\0') && !(term != NULL && strcmp(term, "dumb") == 0);
 }
 
-static int write_report(const struct choices *choices, const struct lp_cli *cli,
-                        const struct lp_cli_command *command, const struct lp_analysis *analysis)
+static int write_report(const struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,
+                        const struct lp_analysis *analysis)
 {
     struct lp_cli_output output;
-    struct lp_report_file file;
+    struct lp_report_sink sink;
     struct lp_report_options options = {0};
     if (lp_cli_output_open(&output, cli, command, choices->path) != 0)
         return LP_CLI_WRONG;
     bool terminal = lp_cli_output_is_terminal(&output, &options.width);
     options.colour = wants_colour(choices, terminal);
-    lp_report_file_init(&file, output.file);
-    int error = choices->format->write(analysis, &options, &file.sink);
+    lp_report_sink_init(&sink, lp_report_put_file, output.file);
+    int error = choices->format->write(analysis, &options, &sink);
     return lp_cli_output_close(&output, error);
 }
 
@@ -147,9 +144,8 @@ static int load(struct lp_run **run, const struct choices *choices, const struct
     char message[1024];
     struct lp_cli_progress progress;
     lp_cli_progress_begin(&progress, cli->err);
-    struct lp_run_options options = {.no_samples = choices->no_samples,
-                                     .progress = lp_cli_progress_step,
-                                     .progress_context = &progress};
+    struct lp_run_options options = {
+        .no_samples = choices->no_samples, .progress = lp_cli_progress_step, .progress_context = &progress};
     int status = lp_run_load(run, choices->dir, &options, message, sizeof message);
     lp_cli_progress_end(&progress);
     if (status != LP_RUN_OK)
@@ -157,8 +153,7 @@ static int load(struct lp_run **run, const struct choices *choices, const struct
     return status;
 }
 
-static int report(const struct lp_cli *cli, const struct lp_cli_command *command, int argc,
-                  char **argv)
+static int report(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv)
 {
     struct choices choices;
     struct lp_run *run = NULL;

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 #define WORD_MAX 32 /* Longer words are near to nothing. */
-#define NEAR     2
+#define NEAR 2
 
 static size_t least(size_t a, size_t b, size_t c)
 {

@@ -24,8 +24,7 @@ static int make_temporary(struct lp_cli_output *output, const struct stat *old)
         }
         int fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 && old != NULL)
-            (void)fchmod(fd, old->st_mode &
-                                 0777); /* Another owner's file: ours keeps the usual modes. */
+            (void)fchmod(fd, old->st_mode & 0777); /* Another owner's file: ours keeps the usual modes. */
         if (fd >= 0 || errno != EEXIST)
             return fd;
         free(output->temporary);
@@ -55,12 +54,11 @@ static void release(struct lp_cli_output *output)
 
 static int cannot_write(const struct lp_cli_output *output, int error)
 {
-    return lp_cli_wrong(output->cli, output->command, "cannot write %s: %s", output->path,
-                        strerror(error));
+    return lp_cli_wrong(output->cli, output->command, "cannot write %s: %s", output->path, strerror(error));
 }
 
-int lp_cli_output_open(struct lp_cli_output *output, const struct lp_cli *cli,
-                       const struct lp_cli_command *command, const char *path)
+int lp_cli_output_open(struct lp_cli_output *output, const struct lp_cli *cli, const struct lp_cli_command *command,
+                       const char *path)
 {
     *output = (struct lp_cli_output){.cli = cli, .command = command, .file = cli->out};
     if (path == NULL || strcmp(path, "-") == 0)

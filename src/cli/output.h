@@ -21,8 +21,8 @@ struct lp_cli_output {
 };
 
 /* path NULL or "-": standard output. 0, or -1 after a line on err. */
-int lp_cli_output_open(struct lp_cli_output *output, const struct lp_cli *cli,
-                       const struct lp_cli_command *command, const char *path);
+int lp_cli_output_open(struct lp_cli_output *output, const struct lp_cli *cli, const struct lp_cli_command *command,
+                       const char *path);
 /* Ends it; error is what the writer met (0 or -errno). Returns the status of the command. */
 int lp_cli_output_close(struct lp_cli_output *output, int error);
 /* Whether it is a terminal, and how many columns that has (0: unknown). */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #define PATIENCE_NS 1000000000u
-#define STEP_NS     200000000u
+#define STEP_NS 200000000u
 
 static uint64_t now_ns(void)
 {
@@ -23,8 +23,7 @@ void lp_cli_progress_step(void *context, size_t done, size_t total)
 {
     struct lp_cli_progress *progress = context;
     uint64_t now = now_ns();
-    if (!progress->on || now - progress->began_ns < PATIENCE_NS ||
-        now - progress->shown_ns < STEP_NS)
+    if (!progress->on || now - progress->began_ns < PATIENCE_NS || now - progress->shown_ns < STEP_NS)
         return;
     fprintf(progress->err, "\rreading %zu of %zu worker files", done, total);
     fflush(progress->err);

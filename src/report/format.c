@@ -8,7 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-static struct lp_report_cell print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#include "base/compiler.h"
+
+static struct lp_report_cell print(const char *format, ...) LP_PRINTF(1, 2);
 
 static struct lp_report_cell print(const char *format, ...)
 {
@@ -225,8 +227,7 @@ struct lp_report_cell lp_report_time(uint64_t realtime_ns)
     struct lp_report_cell cell;
     time_t seconds = (time_t)(realtime_ns / 1000000000u);
     struct tm utc;
-    if (gmtime_r(&seconds, &utc) == NULL ||
-        strftime(cell.text, sizeof cell.text, "%Y-%m-%d %H:%M:%S", &utc) == 0)
+    if (gmtime_r(&seconds, &utc) == NULL || strftime(cell.text, sizeof cell.text, "%Y-%m-%d %H:%M:%S", &utc) == 0)
         return print("n/a");
     return cell;
 }

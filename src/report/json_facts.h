@@ -3,10 +3,9 @@
 #ifndef LP_REPORT_JSON_FACTS_H
 #define LP_REPORT_JSON_FACTS_H
 
-#include "report/json_writer.h"
-#include "run/run.h"
+#include "report/json_value.h"
 
 /* Keys of the document: workers, hosts, superseded, unreadable, caveats. */
-void lp_report_json_facts(struct lp_report_json *json, const struct lp_run *run);
+void lp_report_json_facts(struct lp_emit *emit, const struct lp_run *run);
 
 #endif

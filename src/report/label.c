@@ -3,55 +3,24 @@
 #include <stdbool.h>
 
 #include "report/width_table.h"
+#include "run/text.h"
 
-#define ELLIPSIS    "\xe2\x80\xa6" /* U+2026 */
+#define ELLIPSIS "\xe2\x80\xa6" /* U+2026 */
 #define REPLACEMENT 0xfffdu
 
 /* --- UTF-8 --- */
 
-static bool is_continuation(char byte)
-{
-    return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
-/* How many bytes a lead byte announces, and its share of the code; 0 if it is none. */
-static size_t lead_byte(unsigned char byte, uint32_t *code)
-{
-    if (byte >= 0xc2 && byte < 0xe0) {
-        *code = byte & 0x1fu;
-        return 2;
-    }
-    if (byte >= 0xe0 && byte < 0xf0) {
-        *code = byte & 0x0fu;
-        return 3;
-    }
-    if (byte >= 0xf0 && byte < 0xf5) {
-        *code = byte & 0x07u;
-        return 4;
-    }
-    return 0;
-}
-
 size_t lp_report_decode(const char *bytes, size_t len, uint32_t *code)
 {
-    static const uint32_t shortest[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char first = (unsigned char)bytes[0];
-    if (first < 0x80) {
-        *code = first;
-        return 1;
-    }
-    uint32_t value = 0;
-    size_t n = lead_byte(first, &value);
-    bool valid = n > 0 && n <= len;
-    for (size_t i = 1; valid && i < n; i++) {
-        valid = is_continuation(bytes[i]);
-        value = value << 6 | ((unsigned char)bytes[i] & 0x3fu);
-    }
-    if (!valid || value < shortest[n] || value > 0x10ffff) {
+    static const unsigned char lead_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    size_t n = lp_text_sequence((struct lp_view){bytes, len});
+    if (n == 0) {
         *code = LP_REPORT_INVALID;
         return 1;
     }
-    *code = value;
+    *code = (unsigned char)bytes[0] & lead_bits[n];
+    for (size_t i = 1; i < n; i++)
+        *code = *code << 6 | ((unsigned char)bytes[i] & 0x3fu);
     return n;
 }
 
@@ -77,8 +46,8 @@ uint32_t lp_report_shown(uint32_t code)
     bool line_break = code == 0x2028 || code == 0x2029;
     /* Marks, embeddings, overrides and isolates of writing direction: they reorder what stands
      * beside them. */
-    bool direction = code == 0x61c || code == 0x200e || code == 0x200f ||
-                     (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    bool direction = code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                     (code >= 0x2066 && code <= 0x2069);
     return control || surrogate || line_break || direction || code > 0x10ffff ? REPLACEMENT : code;
 }
 

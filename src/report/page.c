@@ -1,24 +1,26 @@
 #include "report/page.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/label.h"
 
-void lp_report_page_init(struct lp_report_page *page, struct lp_report_sink *sink, size_t width,
-                         bool colour)
+void lp_report_page_init(struct lp_report_page *page, struct lp_report_sink *sink, size_t width, bool colour)
 {
     *page = (struct lp_report_page){.sink = sink, .width = width, .colour = colour};
-    lp_report_buffer_init(&page->line);
 }
 
 void lp_report_page_release(struct lp_report_page *page)
 {
-    lp_report_buffer_release(&page->line);
+    free(page->line.bytes);
+    page->line = (struct lp_buffer){0};
 }
 
 static void raw(struct lp_report_page *page, const char *text)
 {
-    lp_report_puts(&page->line.sink, text);
+    if (lp_buffer_put(&page->line, text, strlen(text)) != 0)
+        lp_report_fail(page->sink, -ENOMEM);
 }
 
 static void pay(struct lp_report_page *page)
@@ -39,13 +41,15 @@ void lp_report_page_style(struct lp_report_page *page, enum lp_report_style styl
     page->style = style;
 }
 
-void lp_report_page_label(struct lp_report_page *page, const char *bytes, size_t len,
-                          size_t columns)
+void lp_report_page_label(struct lp_report_page *page, const char *bytes, size_t len, size_t columns)
 {
     if (len == 0 || columns == 0)
         return;
+    struct lp_report_sink line;
+    lp_report_sink_init(&line, lp_buffer_put, &page->line);
     pay(page);
-    page->column += lp_report_label(&page->line.sink, bytes, len, columns);
+    page->column += lp_report_label(&line, bytes, len, columns);
+    lp_report_fail(page->sink, line.error);
 }
 
 void lp_report_page_text(struct lp_report_page *page, const char *text)
@@ -80,10 +84,8 @@ void lp_report_page_end(struct lp_report_page *page)
     if (page->style != LP_STYLE_PLAIN)
         raw(page, "\033[0m");
     raw(page, "\n");
-    if (page->line.sink.error != 0 && page->sink->error == 0)
-        page->sink->error = page->line.sink.error;
     lp_report_write(page->sink, page->line.bytes, page->line.len);
-    lp_report_buffer_reset(&page->line);
+    page->line.len = 0;
     page->column = 0;
     page->style = LP_STYLE_PLAIN;
 }

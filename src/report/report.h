@@ -20,14 +20,13 @@
 #include "analysis/analysis.h"
 #include "report/sink.h"
 
-#define LP_REPORT_WIDTH     80 /* Where no terminal says otherwise. */
+#define LP_REPORT_WIDTH 80 /* Where no terminal says otherwise. */
 #define LP_REPORT_WIDTH_MIN 72
 #define LP_REPORT_WIDTH_MAX 100
 
 struct lp_report_options {
-    size_t
-        width; /* Columns of the text report, brought into the limits above; 0: LP_REPORT_WIDTH. */
-    bool colour; /* Bold headings, dim notes. Says nothing that the text does not say. */
+    size_t width; /* Columns of the text report, brought into the limits above; 0: LP_REPORT_WIDTH. */
+    bool colour;  /* Bold headings, dim notes. Says nothing that the text does not say. */
 };
 
 struct lp_report_format {

@@ -1,12 +1,9 @@
 /*
  * report/sink: where the bytes of a report go.
  *
- * A sink is a function and an error that sticks: after the first failed write everything that
- * follows is dropped, so that a renderer writes line after line without a look and its caller asks
- * once, at the end. Two sinks are here: a growing buffer (the Python package hands reports on as
- * text) and a FILE (the command line).
- *
- * Costs: one indirect call per write; renderers write whole lines.
+ * A put function, as base/emit.h has them (lp_buffer_put grows a block of memory, lp_report_put_file writes to a FILE),
+ * and an error that sticks: after the first failed write everything that follows is dropped, so that a renderer writes
+ * line after line without a look and its caller asks once, at the end.
  *
  * Must not know: what is written.
  */
@@ -14,33 +11,21 @@
 #define LP_REPORT_SINK_H
 
 #include <stddef.h>
-#include <stdio.h>
 
 struct lp_report_sink {
-    int (*write)(struct lp_report_sink *sink, const char *bytes, size_t len); /* 0 or -errno. */
-    int error; /* The first failure; 0 so far. */
+    /* Takes all len bytes, or returns -1 with errno set. */
+    int (*put)(void *context, const char *bytes, size_t len);
+    void *context; /* Borrowed. */
+    int error;     /* -errno of the first failure; 0 so far. */
 };
 
+void lp_report_sink_init(struct lp_report_sink *sink, int (*put)(void *, const char *, size_t), void *context);
 void lp_report_write(struct lp_report_sink *sink, const char *bytes, size_t len);
 void lp_report_puts(struct lp_report_sink *sink, const char *text);
+/* Keeps the first error. error is 0 or -errno. */
+void lp_report_fail(struct lp_report_sink *sink, int error);
 
-/* Grows; NUL-terminated once anything was written. Embedded sink first. */
-struct lp_report_buffer {
-    struct lp_report_sink sink;
-    char *bytes; /* Owned; NULL while nothing was written. */
-    size_t len, size;
-};
-
-void lp_report_buffer_init(struct lp_report_buffer *buffer);
-void lp_report_buffer_release(struct lp_report_buffer *buffer);
-/* Forgets what was written and keeps the memory. */
-void lp_report_buffer_reset(struct lp_report_buffer *buffer);
-
-struct lp_report_file {
-    struct lp_report_sink sink;
-    FILE *file; /* Borrowed; neither flushed nor closed here. */
-};
-
-void lp_report_file_init(struct lp_report_file *file, FILE *stream);
+/* context is a FILE *, which is neither flushed nor closed. */
+int lp_report_put_file(void *context, const char *bytes, size_t len);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/format.h"
@@ -13,8 +14,7 @@
  * included. */
 
 typedef void (*run_section)(struct lp_report_page *, const struct lp_analysis *);
-typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *,
-                             const struct lp_analysis_role *);
+typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *, const struct lp_analysis_role *);
 
 static const role_section role_sections[] = {
     lp_report_text_shares,
@@ -73,16 +73,15 @@ static void join_path(struct lp_report_sink *sink, const struct lp_run_phase *ph
     lp_report_write(sink, phase->name.bytes, phase->name.len);
 }
 
-void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role,
-                         size_t phase, size_t columns)
+void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase, size_t columns)
 {
-    struct lp_report_buffer path;
-    lp_report_buffer_init(&path);
-    join_path(&path.sink, role->phases[phase].phase);
-    if (path.sink.error != 0 && page->sink->error == 0)
-        page->sink->error = path.sink.error;
+    struct lp_buffer path = {0};
+    struct lp_report_sink sink;
+    lp_report_sink_init(&sink, lp_buffer_put, &path);
+    join_path(&sink, role->phases[phase].phase);
+    lp_report_fail(page->sink, sink.error);
     lp_report_page_label(page, path.bytes, path.len, columns);
-    lp_report_buffer_release(&path);
+    free(path.bytes);
 }
 
 void lp_report_text_note_begin(struct lp_report_page *page)

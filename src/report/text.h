@@ -30,8 +30,8 @@ void lp_report_text_iterations(struct lp_report_page *page, const struct lp_anal
 /* A column counted on a page of LP_REPORT_WIDTH, moved by what this page has more or less. */
 size_t lp_report_text_at(const struct lp_report_page *page, size_t column);
 /* The path of a phase, names joined by '/', in at most `columns`, which then count as taken. */
-void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role,
-                         size_t phase, size_t columns);
+void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase,
+                         size_t columns);
 /* A note: words, dim, indented, wrapped; lp_report_text_note_end ends it. */
 void lp_report_text_note_begin(struct lp_report_page *page);
 void lp_report_text_note(struct lp_report_page *page, const char *text);

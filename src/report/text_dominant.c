@@ -8,21 +8,21 @@
 #include "report/text.h"
 
 #define NAME_COLUMNS 30
-#define SELF_END     40
-#define WAIT_END     48
-#define P50_END      58
-#define P99_END      68
-#define ENTRIES_END  80
+#define SELF_END 40
+#define WAIT_END 48
+#define P50_END 58
+#define P99_END 68
+#define ENTRIES_END 80
 
 #define MUCH_WAIT 0.5 /* More is drawn bold. */
 
-#define COUNTER_INDENT  4
-#define COUNTER_END     38
-#define RATE_END        52
-#define EACH_END        65
-#define RANGE_END       80
-#define RATE_COLUMNS    34 /* Indent, blank and "1 entry in 1,000 to 10,000". */
-#define COUNTER_COLUMNS 8  /* At least, for a counter's name. */
+#define COUNTER_INDENT 4
+#define COUNTER_END 38
+#define RATE_END 52
+#define EACH_END 65
+#define RANGE_END 80
+#define RATE_COLUMNS 34   /* Indent, blank and "1 entry in 1,000 to 10,000". */
+#define COUNTER_COLUMNS 8 /* At least, for a counter's name. */
 
 static size_t at(const struct lp_report_page *page, size_t column)
 {
@@ -49,28 +49,23 @@ static struct lp_report_cell entries(const struct lp_run_phase *phase)
     struct lp_report_cell cell = lp_report_count(phase->calls);
     size_t used = strlen(cell.text);
     if (phase->open_calls > 0)
-        snprintf(cell.text + used, sizeof cell.text - used, "+%.26s",
-                 lp_report_count(phase->open_calls).text);
+        snprintf(cell.text + used, sizeof cell.text - used, "+%.26s", lp_report_count(phase->open_calls).text);
     return cell;
 }
 
-static void phase_row(struct lp_report_page *page, const struct lp_analysis_role *role,
-                      size_t index)
+static void phase_row(struct lp_report_page *page, const struct lp_analysis_role *role, size_t index)
 {
     const struct lp_analysis_phase *row = &role->phases[index];
-    struct lp_report_cell self = lp_report_duration((double)row->self_ns);
+    char self[sizeof "~" + sizeof(struct lp_report_cell)];
     size_t columns = at(page, NAME_COLUMNS);
     if (row->phase->estimated) {
         lp_report_page_text(page, "~");
         columns--;
     }
     lp_report_text_path(page, role, index, columns);
-    if (row->self_estimated && !row->phase->estimated) {
-        struct lp_report_cell marked = {"~"};
-        strncat(marked.text, self.text, sizeof marked.text - 2);
-        self = marked;
-    }
-    lp_report_page_right(page, self.text, at(page, SELF_END));
+    snprintf(self, sizeof self, "%s%s", row->self_estimated && !row->phase->estimated ? "~" : "",
+             lp_report_duration((double)row->self_ns).text);
+    lp_report_page_right(page, self, at(page, SELF_END));
     if (row->wait_share >= MUCH_WAIT)
         lp_report_page_style(page, LP_STYLE_BOLD);
     lp_report_page_right(page, lp_report_percent(row->wait_share).text, at(page, WAIT_END));
@@ -104,8 +99,7 @@ static void counter_row(struct lp_report_page *page, const struct lp_run_phase *
     struct lp_report_cell total = lp_report_signed(counter->sum);
     struct lp_analysis_counter figures = lp_analysis_counter(phase, counter);
     size_t taken = COUNTER_INDENT + 2 + strlen(total.text) + 2;
-    size_t columns = at(page, COUNTER_END) > taken + COUNTER_COLUMNS ? at(page, COUNTER_END) - taken
-                                                                     : COUNTER_COLUMNS;
+    size_t columns = at(page, COUNTER_END) > taken + COUNTER_COLUMNS ? at(page, COUNTER_END) - taken : COUNTER_COLUMNS;
     lp_report_page_to(page, COUNTER_INDENT);
     lp_report_page_text(page, "+ ");
     lp_report_page_label(page, counter->name.bytes, counter->name.len, columns);
@@ -130,8 +124,7 @@ static void minor(struct lp_report_page *page, const struct lp_analysis_role *ro
         return;
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "and ");
-    lp_report_text_note(page,
-                        lp_report_text_plural(role->n_minor, "more phase", "more phases").text);
+    lp_report_text_note(page, lp_report_text_plural(role->n_minor, "more phase", "more phases").text);
     lp_report_text_note(page, " with ");
     lp_report_text_note(page, lp_report_duration((double)role->minor_self_ns).text);
     lp_report_text_note(page, " of self time, ");
@@ -187,8 +180,7 @@ static void estimates(struct lp_report_page *page, const struct lp_analysis_role
         if (!begun) {
             lp_report_page_end(page);
             lp_report_text_note_begin(page);
-            lp_report_text_note(
-                page, "~ = estimated from a sample, not measured. Totals are scaled by the rate:");
+            lp_report_text_note(page, "~ = estimated from a sample, not measured. Totals are scaled by the rate:");
             lp_report_text_note_end(page);
         }
         begun = true;

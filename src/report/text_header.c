@@ -1,12 +1,13 @@
 /* K1: what run this is, and whether all of it is here. */
+#include <stdio.h>
 #include <string.h>
 
 #include "report/format.h"
 #include "report/label.h"
 #include "report/text.h"
 
-#define GAP          3
-#define NAMES_SHOWN  12 /* Of roles and of hosts; the rest is counted. */
+#define GAP 3
+#define NAMES_SHOWN 12 /* Of roles and of hosts; the rest is counted. */
 #define NAME_COLUMNS 24
 
 /* "Title " and room for what follows, on this line or the next. */
@@ -49,8 +50,7 @@ static void processes(struct lp_report_page *page, const struct lp_analysis *ana
 }
 
 /* One name of a list: never parted from its comma, nor broken over lines. */
-static void name(struct lp_report_page *page, const struct lp_text *text, const char *count,
-                 bool first, size_t indent)
+static void name(struct lp_report_page *page, const struct lp_text *text, const char *count, bool first, size_t indent)
 {
     size_t columns = lp_report_columns(text->bytes, text->len);
     if (columns > NAME_COLUMNS)
@@ -77,16 +77,24 @@ static void and_more(struct lp_report_page *page, size_t n, size_t indent)
     lp_report_page_text(page, lp_report_text_plural(n, "more", "more").text);
 }
 
+/* A list of roles that does not fit behind the processes begins a line of its own. */
+static size_t columns_of_roles(const struct lp_run *run, size_t n)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < n; i++)
+        columns += lp_report_columns(run->roles[i].name.bytes, run->roles[i].name.len) + sizeof " x1, ";
+    return columns;
+}
+
 static void roles(struct lp_report_page *page, const struct lp_run *run)
 {
     size_t n = run->n_roles < NAMES_SHOWN ? run->n_roles : NAMES_SHOWN;
-    item(page, "Roles", NAME_COLUMNS);
+    item(page, "Roles", columns_of_roles(run, n));
     size_t indent = sizeof "Roles " - 1;
     for (size_t i = 0; i < n; i++) {
-        struct lp_report_cell count = lp_report_count(run->roles[i].n_workers);
-        struct lp_report_cell times = {" x"};
-        strncat(times.text, count.text, sizeof times.text - 3);
-        name(page, &run->roles[i].name, times.text, i == 0, indent);
+        char times[sizeof " x" + sizeof(struct lp_report_cell)];
+        snprintf(times, sizeof times, " x%s", lp_report_count(run->roles[i].n_workers).text);
+        name(page, &run->roles[i].name, times, i == 0, indent);
     }
     and_more(page, run->n_roles - n, indent);
     lp_report_page_end(page);

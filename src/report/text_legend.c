@@ -49,8 +49,7 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
     if (missing)
         entry(page, "wait n/a", "not measured: no CPU times were recorded");
     if (open)
-        entry(page, "entries +n",
-              "still open: their time so far is in self and wait, not in p50 and p99");
+        entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
     if (counters)
         entry(page, "+ counter",
               "total; rate per second of its phase's wall time; that time for "

@@ -1,16 +1,16 @@
 /* K2: a role, and where its time went at the first level that branches. */
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/format.h"
 #include "report/text.h"
 
 #define NAME_COLUMNS 30
-#define SHARE_END    36
+#define SHARE_END 36
 #define DURATION_END 49
-#define BAR_BEGIN    52
-#define BAR_COLUMNS  26
-#define UNEVEN       1.05 /* From this imbalance on, the process with most time is named. */
+#define BAR_BEGIN 52
+#define BAR_COLUMNS 26
+#define UNEVEN 1.05 /* From this imbalance on, the process with most time is named. */
 
 /* Upper case tells headings from names; where that would change a name beyond recognition, it
  * stays. */
@@ -27,8 +27,7 @@ static bool same_in_capitals(const struct lp_text *a, const struct lp_text *b)
     return a != b && a->len == b->len && strncasecmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-static void role_name(struct lp_report_page *page, const struct lp_run *run,
-                      const struct lp_text *name)
+static void role_name(struct lp_report_page *page, const struct lp_run *run, const struct lp_text *name)
 {
     bool capitals = is_ascii(name);
     for (size_t i = 0; i < run->n_roles && capitals; i++)
@@ -40,19 +39,16 @@ static void role_name(struct lp_report_page *page, const struct lp_run *run,
         lp_report_page_label(page, name->bytes, name->len, columns);
         return;
     }
-    struct lp_report_buffer upper;
-    lp_report_buffer_init(&upper);
-    for (size_t i = 0; i < name->len; i++) {
+    char *upper = malloc(name->len + 1);
+    for (size_t i = 0; upper != NULL && i < name->len; i++) {
         char c = name->bytes[i];
-        c = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-        lp_report_write(&upper.sink, &c, 1);
+        upper[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
     }
-    lp_report_page_label(page, upper.bytes, upper.len, columns);
-    lp_report_buffer_release(&upper);
+    lp_report_page_label(page, upper != NULL ? upper : name->bytes, name->len, columns);
+    free(upper);
 }
 
-static void heading(struct lp_report_page *page, const struct lp_run *run,
-                    const struct lp_run_role *role)
+static void heading(struct lp_report_page *page, const struct lp_run *run, const struct lp_run_role *role)
 {
     lp_report_page_style(page, LP_STYLE_BOLD);
     role_name(page, run, &role->name);
@@ -84,8 +80,7 @@ static void bar(struct lp_report_page *page, double share)
 static void figures(struct lp_report_page *page, double share, uint64_t wall_ns)
 {
     lp_report_page_right(page, lp_report_share(share).text, lp_report_text_at(page, SHARE_END));
-    lp_report_page_right(page, lp_report_duration((double)wall_ns).text,
-                         lp_report_text_at(page, DURATION_END));
+    lp_report_page_right(page, lp_report_duration((double)wall_ns).text, lp_report_text_at(page, DURATION_END));
     bar(page, share);
     lp_report_page_end(page);
 }
@@ -105,8 +100,7 @@ static void share_row(struct lp_report_page *page, const struct lp_analysis_phas
 static void other_rows(struct lp_report_page *page, const struct lp_analysis_role *role)
 {
     if (role->n_small > 0) {
-        lp_report_page_text(page,
-                            lp_report_text_plural(role->n_small, "more phase", "more phases").text);
+        lp_report_page_text(page, lp_report_text_plural(role->n_small, "more phase", "more phases").text);
         figures(page, role->small_share, role->small_ns);
     }
     if (role->other_ns > 0) {
@@ -116,8 +110,7 @@ static void other_rows(struct lp_report_page *page, const struct lp_analysis_rol
 }
 
 /* The denominator, and which level this is. */
-static void note(struct lp_report_page *page, const struct lp_analysis *analysis,
-                 const struct lp_analysis_role *role)
+static void note(struct lp_report_page *page, const struct lp_analysis *analysis, const struct lp_analysis_role *role)
 {
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "% of ");
@@ -134,8 +127,7 @@ static void note(struct lp_report_page *page, const struct lp_analysis *analysis
 static void busiest(struct lp_report_page *page, const struct lp_analysis *analysis,
                     const struct lp_analysis_role *role)
 {
-    if (role->role->n_workers < 2 || role->busiest == LP_ANALYSIS_NONE ||
-        !(role->role->imbalance >= UNEVEN))
+    if (role->role->n_workers < 2 || role->busiest == LP_ANALYSIS_NONE || !(role->role->imbalance >= UNEVEN))
         return;
     const struct lp_run_worker *worker = &analysis->run->workers[role->busiest];
     lp_report_text_note_begin(page);

@@ -25,9 +25,9 @@
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
-#define S  (1000 * MS)
-#define M  (60 * S)
-#define H  (60 * M)
+#define S (1000 * MS)
+#define M (60 * S)
+#define H (60 * M)
 
 struct model_block {
     struct model_block *next;
@@ -127,8 +127,7 @@ static inline void model_host(struct model *model, const char *host)
     run->hosts[run->n_hosts++] = model_text(model, host);
 }
 
-static inline struct lp_run_worker *model_worker(struct model *model, struct lp_run_role *role,
-                                                 const char *host)
+static inline struct lp_run_worker *model_worker(struct model *model, struct lp_run_role *role, const char *host)
 {
     struct lp_run *run = model->run;
     run->workers = model_append(model, run->workers, run->n_workers, sizeof *run->workers);
@@ -159,21 +158,19 @@ static inline struct lp_run_worker *model_worker(struct model *model, struct lp_
     return worker;
 }
 
-static inline struct lp_run_phase *
-model_phase_bytes(struct model *model, struct lp_run_phase *parent, const char *name, size_t len)
+static inline struct lp_run_phase *model_phase_bytes(struct model *model, struct lp_run_phase *parent, const char *name,
+                                                     size_t len)
 {
     struct lp_run_phase *phase = model_root(model);
     phase->name = model_bytes(model, name, len);
     phase->parent = parent;
     phase->workers = 1;
-    parent->children =
-        model_append(model, parent->children, parent->n_children, sizeof *parent->children);
+    parent->children = model_append(model, parent->children, parent->n_children, sizeof *parent->children);
     parent->children[parent->n_children++] = phase;
     return phase;
 }
 
-static inline struct lp_run_phase *model_phase(struct model *model, struct lp_run_phase *parent,
-                                               const char *name)
+static inline struct lp_run_phase *model_phase(struct model *model, struct lp_run_phase *parent, const char *name)
 {
     return model_phase_bytes(model, parent, name, strlen(name));
 }
@@ -192,8 +189,8 @@ static inline void model_hist(struct model *model, struct lp_hist *hist, uint64_
 
 /* n more entries of `each` ns, waiting that part of the time; the parent's child time grows with
  * it. */
-static inline void model_entries(struct model *model, struct lp_run_phase *phase, uint64_t n,
-                                 uint64_t each, double wait)
+static inline void model_entries(struct model *model, struct lp_run_phase *phase, uint64_t n, uint64_t each,
+                                 double wait)
 {
     phase->calls += n;
     phase->wall_ns += n * each;
@@ -203,11 +200,10 @@ static inline void model_entries(struct model *model, struct lp_run_phase *phase
     model_hist(model, &phase->hist, each, n);
 }
 
-static inline struct lp_run_counter *model_counter(struct model *model, struct lp_run_phase *phase,
-                                                   const char *name, int64_t sum, uint64_t calls)
+static inline struct lp_run_counter *model_counter(struct model *model, struct lp_run_phase *phase, const char *name,
+                                                   int64_t sum, uint64_t calls)
 {
-    phase->counters =
-        model_append(model, phase->counters, phase->n_counters, sizeof *phase->counters);
+    phase->counters = model_append(model, phase->counters, phase->n_counters, sizeof *phase->counters);
     struct lp_run_counter *counter = &phase->counters[phase->n_counters++];
     counter->name = model_text(model, name);
     counter->sum = sum;
@@ -216,8 +212,7 @@ static inline struct lp_run_counter *model_counter(struct model *model, struct l
     return counter;
 }
 
-static inline void model_sampled(struct lp_run_phase *phase, uint64_t stride_min,
-                                 uint64_t stride_max)
+static inline void model_sampled(struct lp_run_phase *phase, uint64_t stride_min, uint64_t stride_max)
 {
     phase->estimated = true;
     phase->stride_min = stride_min;
@@ -235,8 +230,7 @@ static inline void model_caveat(struct model *model, const char *kind, const cha
 static inline void model_unreadable(struct model *model, const char *path, const char *reason)
 {
     struct lp_run *run = model->run;
-    run->unreadable =
-        model_append(model, run->unreadable, run->n_unreadable, sizeof *run->unreadable);
+    run->unreadable = model_append(model, run->unreadable, run->n_unreadable, sizeof *run->unreadable);
     run->unreadable[run->n_unreadable].path = model_string(model, path);
     run->unreadable[run->n_unreadable++].reason = model_string(model, reason);
 }

@@ -111,8 +111,7 @@ static double read_duration(const char *text, double *step)
         size_t digits = strspn(rest, "nusmhdy");
         const struct unit *unit = NULL;
         for (size_t i = 0; i < sizeof duration_units / sizeof *duration_units; i++)
-            if (strlen(duration_units[i].name) == digits &&
-                strncmp(duration_units[i].name, rest, digits) == 0)
+            if (strlen(duration_units[i].name) == digits && strncmp(duration_units[i].name, rest, digits) == 0)
                 unit = &duration_units[i];
         if (unit == NULL || number >= unit->limit)
             fail_msg("'%s' is no duration", text);
@@ -174,10 +173,7 @@ static double read_rate(const char *text)
         if (*text != ',')
             digits[n++] = *text;
     digits[n] = '\0';
-    double per = strcmp(text, "/s") == 0     ? 1
-                 : strcmp(text, "/min") == 0 ? 60
-                 : strcmp(text, "/h") == 0   ? 3600
-                                             : 86400;
+    double per = strcmp(text, "/s") == 0 ? 1 : strcmp(text, "/min") == 0 ? 60 : strcmp(text, "/h") == 0 ? 3600 : 86400;
     return atof(digits) / per;
 }
 
@@ -212,9 +208,9 @@ static void test_sizes(void **state)
 static void test_sizes_read_back(void **state)
 {
     (void)state;
-    static const struct unit units[] = {
-        {" B", 1, 1000},     {" kB", 1e3, 1000},  {" MB", 1e6, 1000}, {" GB", 1e9, 1000},
-        {" TB", 1e12, 1000}, {" PB", 1e15, 1000}, {" EB", 1e18, 1000}};
+    static const struct unit units[] = {{" B", 1, 1000},    {" kB", 1e3, 1000},  {" MB", 1e6, 1000},
+                                        {" GB", 1e9, 1000}, {" TB", 1e12, 1000}, {" PB", 1e15, 1000},
+                                        {" EB", 1e18, 1000}};
     for (int i = 0; i < 100000; i++) {
         double bytes = any_positive(1, 1.8e19);
         struct lp_report_cell cell = lp_report_size(bytes);
