@@ -1,0 +1,42 @@
+# The targets; each is one script in scripts/, which says what it does.
+
+.PHONY: help setup demo test check bench asan tsan fuzz docs clean
+
+help:
+	@echo "make demo    install the package, run an example under it, print the report"
+	@echo "make test    C tests, then Python tests with every interpreter found"
+	@echo "make check   layout, includes, clang-tidy, ruff, mypy, stubtest"
+	@echo "make bench   benchmarks of a release build"
+	@echo "make asan    C tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make tsan    C tests under ThreadSanitizer"
+	@echo "make fuzz    fuzz targets, FUZZ_SECONDS (60) in all"
+	@echo "make docs    documentation"
+	@echo "make clean   remove what was built; the environments in .venv stay"
+
+setup:
+	@scripts/setup
+
+demo:
+	@scripts/setup demo
+	@scripts/demo
+
+test: setup
+	@scripts/test
+
+check: setup
+	@scripts/check
+
+bench: setup
+	@scripts/bench
+
+asan tsan: setup
+	@scripts/sanitize $@
+
+fuzz: setup
+	@scripts/fuzz
+
+docs:
+	@echo "Nothing to generate: docs/ is read as it is."
+
+clean:
+	rm -rf build build-* dist
