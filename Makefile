@@ -1,11 +1,12 @@
 # The targets; each is one script in scripts/, which says what it does.
 
-.PHONY: help setup demo test check bench asan tsan fuzz docs clean
+.PHONY: help setup demo test check format bench asan tsan fuzz docs clean
 
 help:
 	@echo "make demo    install the package, run an example under it, print the report"
 	@echo "make test    C tests, then Python tests with every interpreter found"
 	@echo "make check   layout, includes, clang-tidy, ruff, mypy, stubtest"
+	@echo "make format  lay out C and Python as make check wants them"
 	@echo "make bench   benchmarks of a release build"
 	@echo "make asan    C tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan    C tests under ThreadSanitizer"
@@ -25,6 +26,9 @@ test: setup
 
 check: setup
 	@scripts/check
+
+format: setup
+	@scripts/check --format
 
 bench: setup
 	@scripts/bench

@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_BASE_NS 2000000u     /* the first slope is taken over this time: 20 ns of reading error are 10 ppm */
+#define FIRST_BASE_NS 2000000u /* the first slope is taken over this time: 20 ns of reading error are 10 ppm */
 #define LONGEST_PIECE_NS 100000000u
-#define PIECE_GROWTH 8u            /* a piece may be this much longer than the time its slope was measured over */
+#define PIECE_GROWTH 8u /* a piece may be this much longer than the time its slope was measured over */
 #define PAIR_TRIES 5
 #define GOOD_PAIR_TICKS 1000u
 #define USABLE_PAIR_TICKS 50000u
@@ -84,7 +84,8 @@ static void next_piece(const struct pair *pair)
         uint64_t bound_ns = gap_ns / 50 + 1000; /* twice the fastest slew that chrony makes, and a reading error */
         bool jumped = (uint64_t)(error_ns < 0 ? -error_ns : error_ns) > bound_ns;
         /* Nobody has read the line since its end, so after a long gap the truth may be taken at once. */
-        bool idle = old_ticks / 2 > old_valid && pair->ns > old_base + (uint64_t)(((unsigned __int128)old_valid * old_slope) >> 32);
+        bool idle = old_ticks / 2 > old_valid &&
+                    pair->ns > old_base + (uint64_t)(((unsigned __int128)old_valid * old_slope) >> 32);
         if (jumped)
             atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
         if (!jumped && !idle) {

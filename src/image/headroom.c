@@ -28,7 +28,8 @@ static ssize_t read_text(const char *path, char *text, size_t size)
 static uint64_t read_number(const char *folder, const char *file)
 {
     char path[PATH_MAX], text[64];
-    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path || read_text(path, text, sizeof text) <= 0)
+    if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path ||
+        read_text(path, text, sizeof text) <= 0)
         return UINT64_MAX;
     char *end;
     errno = 0;
@@ -40,7 +41,8 @@ static uint64_t read_number(const char *folder, const char *file)
 static uint64_t reclaimable(const char *folder, const char *key)
 {
     char path[PATH_MAX], text[8192];
-    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path || read_text(path, text, sizeof text) <= 0)
+    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path ||
+        read_text(path, text, sizeof text) <= 0)
         return 0;
     const char *found = strstr(text, key);
     return found ? strtoull(found + strlen(key), NULL, 10) : 0;
@@ -112,7 +114,8 @@ uint64_t lp_headroom_shared(int fd, uint64_t file_bytes)
     uint64_t least = left_by_limit(RLIMIT_FSIZE, file_bytes);
     if (fstatvfs(fd, &fs) != 0)
         return 0;
-    uint64_t left = fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX; /* f_blocks 0: a tmpfs without limit */
+    uint64_t left =
+        fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX; /* f_blocks 0: a tmpfs without limit */
     least = left < least ? left : least;
     left = left_in_cgroups();
     least = left < least ? left : least;

@@ -16,7 +16,8 @@ static inline unsigned lp_hist_bucket_of(uint64_t ns)
     if (ns < 2 * LP_HIST_PER_OCTAVE)
         return (unsigned)ns;
     unsigned exponent = 63u - (unsigned)__builtin_clzll(ns);
-    return (exponent - 2u) * LP_HIST_PER_OCTAVE + (unsigned)((ns >> (exponent - LP_HIST_SUB_BITS)) & (LP_HIST_PER_OCTAVE - 1u));
+    return (exponent - 2u) * LP_HIST_PER_OCTAVE +
+           (unsigned)((ns >> (exponent - LP_HIST_SUB_BITS)) & (LP_HIST_PER_OCTAVE - 1u));
 }
 
 #endif

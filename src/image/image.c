@@ -21,13 +21,12 @@ int lp_image_folder(char *path, size_t size)
     return snprintf(path, size, "/dev/shm/lineprofiler-%u", (unsigned)geteuid());
 }
 
-/* Opens the user's folder, making it if need be; -1 unless it is a real directory that only this user can enter. */
-static int open_folder(void)
+int lp_image_open_folder(bool make)
 {
     char path[64];
     struct stat st;
     lp_image_folder(path, sizeof path);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return -1;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -49,7 +48,7 @@ static int lock_file(int fd)
 static int create_file(struct lp_image *image, const char *worker)
 {
     struct stat st;
-    int folder = open_folder();
+    int folder = lp_image_open_folder(true);
     if (folder < 0)
         return -1;
     int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -82,14 +81,14 @@ static bool map_shared(struct lp_image *image, size_t from, size_t to)
     /* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. */
     if (fallocate(image->fd, 0, (off_t)from, (off_t)(to - from)) != 0)
         return false;
-    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd, (off_t)from) !=
-           MAP_FAILED;
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
+                (off_t)from) != MAP_FAILED;
 }
 
 static bool map_private(struct lp_image *image, size_t from, size_t to)
 {
-    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-           MAP_FAILED;
+    return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) != MAP_FAILED;
 }
 
 /* Once a piece had to be private, those after it are private too: the file must not have holes. */
@@ -199,7 +198,8 @@ void lp_image_forget(struct lp_image *image)
     if (!image->base)
         return;
     size_t size = atomic_load(&image->size);
-    mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        munmap(image->base, size); /* a child that would write there dies rather than damage its parent */
     if (owns_fd(image))
         close(image->fd);
     image->fd = -1;

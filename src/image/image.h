@@ -139,9 +139,10 @@ struct lp_header {
     _Atomic uint64_t flushes;
     _Atomic uint64_t troubles[LP_TROUBLES];
     _Atomic lp_ref last_slot;
-    lp_ref facts, run_dir, worker;  /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
+    lp_ref facts, run_dir, worker; /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
     _Atomic uint32_t closed;
     uint32_t measure_cpu;
+    _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
 };
 
 static_assert(sizeof(struct lp_core) == LP_LINE, "a node's figures are one cache line");
@@ -161,13 +162,13 @@ static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 
 /* The owner's side. */
 struct lp_image {
-    char *base;         /* reserved range; the header stands at its beginning */
-    size_t reserved;    /* its length */
+    char *base;          /* reserved range; the header stands at its beginning */
+    size_t reserved;     /* its length */
     _Atomic size_t size; /* bytes usable so far */
     pthread_mutex_t grow_lock;
-    int fd;             /* of the file; -1: private memory only */
+    int fd;                 /* of the file; -1: private memory only */
     uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
-    char path[128];     /* "" if private */
+    char path[128];         /* "" if private */
 };
 
 /* Makes an empty image of this process. worker names the file. Shared memory that cannot be had makes a private image
@@ -202,5 +203,8 @@ static inline void lp_image_trouble(const struct lp_image *image, enum lp_troubl
 
 /* "/dev/shm/lineprofiler-<uid>"; returns size or more if it does not fit. */
 int lp_image_folder(char *path, size_t size);
+/* A descriptor of that folder, which is made if need be and asked for; -1 unless it is a real directory that only this
+   user can enter. */
+int lp_image_open_folder(bool make);
 
 #endif

@@ -62,8 +62,8 @@ void lp_record_leave_slow(struct lp_entry *entry)
     struct lp_thread *thread = entry->thread;
     struct lp_recorder *recorder = thread->recorder;
     entry->thread = NULL;
-    uint64_t key = atomic_load(&recorder->key);
-    if (key == 0 || thread->key != key || !atomic_load_explicit(lp_fork_word, memory_order_relaxed))
+    if (atomic_load(&recorder->key) == 0 || thread->generation != recorder->generation || !thread->slot ||
+        !atomic_load_explicit(lp_fork_word, memory_order_relaxed))
         return; /* closed meanwhile, or opened before a fork */
     if (lp_thread_self(recorder) != thread) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_FOREIGN_EXITS);

@@ -12,10 +12,10 @@ static struct entry {
     uint32_t hash;
     size_t len;
     char bytes[];
-} *_Atomic entries[LP_NAMES_LIMIT]; /* read without the lock by id */
-static uint32_t n_entries = 1;      /* guarded by lock; 0 is LP_NAME_NONE */
-static uint32_t *table;             /* guarded by lock: ids, open addressing */
-static uint32_t table_size;         /* guarded by lock */
+} * _Atomic entries[LP_NAMES_LIMIT]; /* read without the lock by id */
+static uint32_t n_entries = 1;       /* guarded by lock; 0 is LP_NAME_NONE */
+static uint32_t *table;              /* guarded by lock: ids, open addressing */
+static uint32_t table_size;          /* guarded by lock */
 
 static uint32_t hash_bytes(const char *bytes, size_t len)
 {
@@ -30,7 +30,10 @@ static size_t sequence_len(const unsigned char *p, size_t left)
 {
     if (p[0] < 0x80)
         return 1;
-    size_t len = p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    size_t len = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
+                 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                               : 0;
     if (len == 0 || len > left)
         return 0;
     for (size_t i = 1; i < len; i++)

@@ -36,8 +36,9 @@ struct lp_recorder;
 /* What the room above provides. Called on the recording thread, outside the recorder's lock unless said otherwise. */
 struct lp_recorder_hooks {
     void *context;
-    /* At the first boundary, and at the first in a forked child. To call lp_recorder_start (in a child, after a new
-       image was made); returns 0, or -1 to record nothing. May be called by several threads at once. */
+    /* At the first boundary, at the first in a forked child, and at the first after lp_recorder_wake. To call
+       lp_recorder_start if the recorder is idle (in a child, after a new image was made); returns 0, or -1 to record
+       nothing. May be called by several threads at once. */
     int (*begin)(void *context);
     /* Writes the calling thread's name, at most size bytes, and returns its length. May be NULL. */
     size_t (*thread_name)(void *context, char *name, size_t size);
@@ -46,7 +47,7 @@ struct lp_recorder_hooks {
 /* One thread's private side of its slot. Lives as long as the recorder; a later thread may take it over. */
 struct lp_thread {
     struct lp_recorder *recorder; /* Borrowed. */
-    uint64_t key;                 /* recorder's key when the slot was made */
+    uint32_t generation;          /* the recorder's when the slot was made */
     struct lp_cpu cpu;
     uint64_t last_wall_ns;
     uint64_t serial;
@@ -66,15 +67,17 @@ enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOP
 struct lp_recorder {
     _Atomic uint64_t key; /* 0: not recording; else never used before in this process */
     _Atomic int state;    /* enum lp_recorder_state */
+    _Atomic bool wake;    /* begin is to be called at the next boundary although we are recording */
+    uint32_t generation;  /* counts images: entries and slots of an earlier one are dead */
     bool measure_cpu, keep_thread_names;
     struct lp_image image;
     struct lp_recorder_hooks hooks;
     pthread_mutex_t lock;
-    struct lp_thread *threads;  /* guarded by lock */
-    struct lp_table paths;      /* guarded by lock: hashes of the distinct paths */
-    struct lp_table name_refs;  /* guarded by lock: name id -> ref of its copy in the image */
-    struct lp_recorder *next;   /* guarded by the registry's lock */
-    _Atomic lp_ref overflow_parent;      /* the first path that found no place: its parent and last name */
+    struct lp_thread *threads;      /* guarded by lock */
+    struct lp_table paths;          /* guarded by lock: hashes of the distinct paths */
+    struct lp_table name_refs;      /* guarded by lock: name id -> ref of its copy in the image */
+    struct lp_recorder *next;       /* guarded by the registry's lock */
+    _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
     _Atomic lp_name_id overflow_name;
 };
 
@@ -100,6 +103,8 @@ int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hook
                      bool keep_thread_names);
 /* Begins to record into recorder->image, which is empty. */
 void lp_recorder_start(struct lp_recorder *recorder);
+/* Has begin called once more at the next boundary of any thread. */
+void lp_recorder_wake(struct lp_recorder *recorder);
 /* Stops recording for good: later boundaries do nothing. What is open stays as it is in the image. */
 void lp_recorder_stop(struct lp_recorder *recorder);
 /* Frees everything but the image. No thread may be inside a call any more. */
@@ -150,7 +155,8 @@ LP_ALWAYS_INLINE struct lp_reading lp_thread_read(struct lp_thread *thread, enum
 
 /* Single writer: plain additions, made visible to readers word by word. */
 #define LP_ADD(field, amount)                                                                                          \
-    atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (amount), memory_order_relaxed)
+    atomic_store_explicit(&(field), atomic_load_explicit(&(field), memory_order_relaxed) + (amount),                   \
+                          memory_order_relaxed)
 #define LP_SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
 #define LP_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 

@@ -26,7 +26,7 @@ static void thread_ends(void *value)
         for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
             if (thread->owner != &lp_thread_cache)
                 continue;
-            if (thread->key == atomic_load(&recorder->key) && thread->slot) {
+            if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot) {
                 lp_thread_end(thread);
             }
             thread->owner = NULL;
@@ -82,6 +82,14 @@ void lp_recorder_start(struct lp_recorder *recorder)
     atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
 }
 
+void lp_recorder_wake(struct lp_recorder *recorder)
+{
+    if (atomic_load(&recorder->key) == 0)
+        return;
+    atomic_store(&recorder->wake, true);
+    atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
+}
+
 void lp_recorder_stop(struct lp_recorder *recorder)
 {
     atomic_store(&recorder->state, LP_RECORDER_STOPPED);
@@ -129,11 +137,12 @@ void lp_record_after_fork_in_parent(void)
 static void forget_parent(struct lp_recorder *recorder)
 {
     atomic_store(&recorder->key, 0);
+    atomic_store(&recorder->wake, false);
+    recorder->generation++;
     if (atomic_load(&recorder->state) == LP_RECORDER_RUNNING)
         atomic_store(&recorder->state, LP_RECORDER_IDLE);
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         thread->owner = NULL;
-        thread->key = 0;
         thread->slot = NULL;
     }
     lp_table_reset(&recorder->paths);

@@ -68,19 +68,18 @@ static bool make_slot_locked(struct lp_thread *thread, lp_ref name)
     LP_SET(thread->slot->name, name);
     LP_SET(thread->slot->older, atomic_load(&header->last_slot));
     atomic_store_explicit(&header->last_slot, slot, memory_order_release);
-    thread->key = atomic_load(&recorder->key);
+    thread->generation = recorder->generation;
     return true;
 }
 
 /* A thread structure to use: one that is free and has a fitting slot, else any free one, else a new one. */
 static struct lp_thread *choose_locked(struct lp_recorder *recorder, lp_ref name)
 {
-    uint64_t key = atomic_load(&recorder->key);
     struct lp_thread *without_slot = NULL, *other_name = NULL;
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         if (thread->owner)
             continue;
-        if (thread->key != key || !thread->slot)
+        if (thread->generation != recorder->generation || !thread->slot)
             without_slot = thread;
         else if (LP_GET(thread->slot->name) == name)
             return thread;
@@ -106,7 +105,7 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
     struct lp_thread *thread = choose_locked(recorder, name_ref);
     if (!thread)
         return NULL;
-    if ((thread->key != atomic_load(&recorder->key) || !thread->slot) && !make_slot_locked(thread, name_ref)) {
+    if ((thread->generation != recorder->generation || !thread->slot) && !make_slot_locked(thread, name_ref)) {
         thread->slot = NULL;
         return NULL;
     }
@@ -131,7 +130,8 @@ static bool running(struct lp_recorder *recorder)
 {
     if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
         return false; /* a clone that ran no fork handlers: the image is its parent's */
-    if (atomic_load(&recorder->key) == 0 && atomic_load(&recorder->state) == LP_RECORDER_IDLE)
+    bool idle = atomic_load(&recorder->key) == 0 && atomic_load(&recorder->state) == LP_RECORDER_IDLE;
+    if (idle || atomic_exchange(&recorder->wake, false))
         recorder->hooks.begin(recorder->hooks.context);
     return atomic_load(&recorder->key) != 0;
 }
@@ -141,11 +141,13 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
     char text[256];
     if (!running(recorder))
         return NULL;
+    uint64_t key = atomic_load(&recorder->key);
     pthread_mutex_lock(&recorder->lock);
     struct lp_thread *thread = mine_locked(recorder);
     pthread_mutex_unlock(&recorder->lock);
     if (!thread) {
-        size_t len = recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
+        size_t len =
+            recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
         lp_name_id name = len ? lp_name_intern(text, len) : LP_NAME_NONE;
         pthread_mutex_lock(&recorder->lock);
         thread = claim_locked(recorder, name);
@@ -156,7 +158,7 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
         return NULL;
     }
     lp_thread_watch_end();
-    lp_thread_cache = (struct lp_thread_cache){thread->key, thread};
+    lp_thread_cache = (struct lp_thread_cache){key, thread};
     return thread;
 }
 

@@ -147,11 +147,11 @@ struct lp_run_caveat {
 };
 
 struct lp_run {
-    char *dir;             /* As given. */
-    struct lp_text run_id; /* The attempt reported. */
+    char *dir;                                         /* As given. */
+    struct lp_text run_id;                             /* The attempt reported. */
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write over its workers. */
-    uint64_t runtime_ns;   /* Between them, by monotonic time where all workers share a boot id. */
-    bool live;             /* Some worker still runs. */
+    uint64_t runtime_ns;       /* Between them, by monotonic time where all workers share a boot id. */
+    bool live;                 /* Some worker still runs. */
     struct lp_run_phase *tree; /* Owned: all roles merged. */
     struct lp_run_role *roles; /* Sorted by name. */
     size_t n_roles;
@@ -177,16 +177,17 @@ struct lp_run_options {
 
 enum lp_run_status {
     LP_RUN_OK = 0,
-    LP_RUN_MISSING = -1,  /* No such directory, or not a directory. */
-    LP_RUN_EMPTY = -2,    /* A directory without worker files or images. */
-    LP_RUN_NOTHING = -3,  /* Worker files, none of them readable. */
-    LP_RUN_SYSTEM = -4    /* Out of memory, or the directory could not be read. */
+    LP_RUN_MISSING = -1, /* No such directory, or not a directory. */
+    LP_RUN_EMPTY = -2,   /* A directory without worker files or images. */
+    LP_RUN_NOTHING = -3, /* Worker files, none of them readable. */
+    LP_RUN_SYSTEM = -4   /* Out of memory, or the directory could not be read. */
 };
 
 /* Reads dir. options may be NULL. On LP_RUN_OK *run is to be freed with lp_run_free; otherwise *run is NULL and message
    (message_size bytes, always terminated) holds one line that names the directory and the remedy.
    Thread-safe; prints nothing; never raises a signal on any input. */
-int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message, size_t message_size);
+int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message,
+                size_t message_size);
 void lp_run_free(struct lp_run *run);
 
 /* Finds a child by name; NULL if there is none. */

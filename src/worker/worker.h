@@ -46,7 +46,8 @@ enum lp_worker_status {
 
 /* Opens a worker of this process. On failure *worker is NULL and message holds one line. Makes the run directory, with
    what is missing above it, and proves that it can be written. */
-int lp_worker_open(struct lp_worker **worker, const struct lp_worker_options *options, char *message, size_t message_size);
+int lp_worker_open(struct lp_worker **worker, const struct lp_worker_options *options, char *message,
+                   size_t message_size);
 
 /* What the hot path needs: valid until lp_worker_free. */
 struct lp_recorder *lp_worker_recorder(struct lp_worker *worker);
@@ -66,10 +67,10 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
 void lp_worker_free(struct lp_worker *worker);
 
 /* Borrowed; they change in a forked child at its first phase. */
-const char *lp_worker_name(const struct lp_worker *worker);    /* w_<run>_<pid>_<uuid8> */
+const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */
 const char *lp_worker_run_id(const struct lp_worker *worker);
 const char *lp_worker_run_dir(const struct lp_worker *worker);
-const char *lp_worker_path(const struct lp_worker *worker);    /* of its file */
+const char *lp_worker_path(const struct lp_worker *worker); /* of its file */
 bool lp_worker_closed(const struct lp_worker *worker);
 
 #endif

@@ -1,0 +1,116 @@
+/* The public C interface (lineprofiler.h) on top of a worker: defaults, the environment, and nothing else. */
+#include <errno.h>
+#include <limits.h>
+#include <lineprofiler.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/worker.h"
+
+#define DEFAULT_SNAPSHOT_S 30.0
+#define DEFAULT_SAMPLE_S 1.0
+
+static __thread char last_error[512];
+
+/* A profiler is its worker; the two names keep the public header free of ours. */
+static struct lp_worker *worker_of(lp_profiler *profiler)
+{
+    return (struct lp_worker *)(void *)profiler;
+}
+
+static const char *choose(const char *given, const char *variable, const char *otherwise)
+{
+    const char *value = given ? given : getenv(variable);
+    return value && *value ? value : otherwise;
+}
+
+static int make_absolute(char *path, size_t size, const char *given)
+{
+    char here[PATH_MAX] = "";
+    if (given[0] != '/' && !getcwd(here, sizeof here))
+        return -1;
+    int n = snprintf(path, size, "%s%s%s", here, given[0] == '/' ? "" : "/", given);
+    if (n >= 0 && (size_t)n < size)
+        return 0;
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
+static double interval(double given, double otherwise)
+{
+    return given < 0 ? 0 : given == 0 ? otherwise : given;
+}
+
+lp_profiler *lp_open(const lp_options *options)
+{
+    static const lp_options defaults;
+    char run_dir[PATH_MAX];
+    struct lp_worker *worker;
+    if (!options)
+        options = &defaults;
+    const char *given = choose(options->run_dir, "LINEPROFILER_RUN_DIR", "profile");
+    if (make_absolute(run_dir, sizeof run_dir, given) != 0) {
+        snprintf(last_error, sizeof last_error, "cannot make the run directory '%.200s' absolute: %s", given,
+                 strerror(errno));
+        return NULL;
+    }
+    const char *role = choose(options->role, "LINEPROFILER_ROLE", "main");
+    const struct lp_worker_options chosen = {
+        .run_dir = run_dir,
+        .role = role,
+        .role_len = strlen(role),
+        .run_id = choose(options->run_id, "LINEPROFILER_RUN_ID", NULL),
+        .run_id_origin = options->run_id && *options->run_id ? LP_RUN_ID_GIVEN : LP_RUN_ID_INHERITED,
+        .measure_cpu = !options->no_cpu,
+        .snapshot_interval_s = interval(options->snapshot_interval_s, DEFAULT_SNAPSHOT_S),
+        .sample_interval_s = interval(options->sample_interval_s, DEFAULT_SAMPLE_S),
+    };
+    if (lp_worker_open(&worker, &chosen, last_error, sizeof last_error) != LP_WORKER_OK)
+        return NULL;
+    return (lp_profiler *)(void *)worker;
+}
+
+int lp_close(lp_profiler *profiler)
+{
+    return profiler && lp_worker_close(worker_of(profiler), last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
+}
+
+int lp_snapshot(lp_profiler *profiler)
+{
+    return profiler && lp_worker_snapshot(worker_of(profiler), last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
+}
+
+const char *lp_error_message(void)
+{
+    return last_error;
+}
+
+lp_name lp_intern(const char *name)
+{
+    size_t len = name ? strnlen(name, LP_NAME_LIMIT + 1) : 0;
+    return len == 0 || len > LP_NAME_LIMIT ? LP_NAME_NONE : lp_name_intern(name, len);
+}
+
+lp_phase lp_enter(lp_profiler *profiler, lp_name name)
+{
+    struct lp_entry entry = {0};
+    if (LP_LIKELY(profiler && name != LP_NAME_NONE))
+        lp_record_enter(lp_worker_recorder(worker_of(profiler)), name, &entry);
+    return (lp_phase){entry.thread, entry.serial, entry.frame};
+}
+
+void lp_leave(lp_phase *phase)
+{
+    struct lp_entry entry = {phase->thread, phase->serial, phase->frame};
+    phase->thread = NULL;
+    lp_record_leave(&entry);
+}
+
+int lp_count(lp_profiler *profiler, lp_name name, int64_t n)
+{
+    if (LP_UNLIKELY(!profiler || name == LP_NAME_NONE))
+        return 0;
+    return lp_record_count(lp_worker_recorder(worker_of(profiler)), name, n) == LP_COUNT_OK ? 0 : -1;
+}

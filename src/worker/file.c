@@ -1,0 +1,159 @@
+/* The worker's file: replaced as a whole, or not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/document.h"
+#include "worker/internal.h"
+
+int lp_write_all(void *fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(*(int *)fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? ENOSPC : errno;
+            return -1;
+        }
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* mkdir -p. The path is changed and restored. */
+static int make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+        int why = errno;
+        struct stat st;
+        /* Above us may lie what we cannot write to but that is there, or a read-only file system. */
+        failed = failed && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+        *slash = '/';
+        if (failed) {
+            errno = why;
+            return -1;
+        }
+    }
+    return mkdir(path, 0777) != 0 && errno != EEXIST ? -1 : 0;
+}
+
+int lp_worker_make_folder(struct lp_worker *worker)
+{
+    if (make_folders(worker->folder) != 0)
+        return -1;
+    return faccessat(AT_FDCWD, worker->folder, W_OK | X_OK, AT_EACCESS);
+}
+
+/* The folder open for use; made anew if somebody removed it. */
+static int open_folder(struct lp_worker *worker)
+{
+    int folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0)
+        folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder;
+}
+
+static void take_troubles(struct lp_header *header)
+{
+    atomic_store(&header->troubles[LP_TROUBLE_CLOCK_JUMPS], lp_wall_jumps());
+    atomic_store(&header->cpu_mode, lp_cpu_mode());
+    atomic_store(&header->wall_source, lp_wall_source());
+}
+
+static int write_document(struct lp_worker *worker, int fd)
+{
+    struct lp_emit emit;
+    struct lp_view view;
+    struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
+    lp_emit_init(&emit, lp_write_all, &fd);
+    lp_view_own(&view, &worker->recorder.image);
+    lp_document_emit(&emit, &view, &now, true);
+    if (lp_emit_end(&emit) != 0)
+        return -1;
+    return fsync(fd);
+}
+
+/* Writes <name>.json.tmp and renames it; the folder is open. */
+static int replace_file(struct lp_worker *worker, int folder)
+{
+    char name[LP_FILE_NAME_BYTES + 8], temporary[LP_FILE_NAME_BYTES + 16];
+    snprintf(name, sizeof name, "%s.json", worker->name);
+    snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    unlinkat(folder, temporary, 0); /* our own, left by an attempt that was cut off */
+    int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    int failed = write_document(worker, fd);
+    int why = errno;
+    if (close(fd) != 0 && !failed) {
+        failed = -1;
+        why = errno;
+    }
+    if (!failed && renameat(folder, temporary, folder, name) == 0) {
+        fsync(folder); /* some file systems cannot sync a folder; the file itself is safe */
+        return 0;
+    }
+    why = failed ? why : errno;
+    unlinkat(folder, temporary, 0);
+    errno = why;
+    return -1;
+}
+
+int lp_worker_write_locked(struct lp_worker *worker)
+{
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    take_troubles(header);
+    atomic_fetch_add(&header->flushes, 1);
+    int folder = open_folder(worker);
+    int failed = folder < 0 ? -1 : replace_file(worker, folder);
+    int why = errno;
+    if (folder >= 0)
+        close(folder);
+    if (failed)
+        atomic_fetch_add(&header->troubles[LP_TROUBLE_FAILED_FLUSHES], 1);
+    errno = why;
+    return failed;
+}
+
+int lp_worker_flush(struct lp_worker *worker)
+{
+    pthread_mutex_lock(&worker->flush);
+    int failed = atomic_load(&worker->closed) ? 0 : lp_worker_write_locked(worker);
+    int why = errno;
+    pthread_mutex_unlock(&worker->flush);
+    errno = why;
+    return failed;
+}
+
+char *lp_worker_document(struct lp_worker *worker, size_t *len)
+{
+    struct lp_buffer text = {0};
+    struct lp_emit emit;
+    struct lp_view view;
+    pthread_mutex_lock(&worker->flush);
+    struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    if (header->version == 0) { /* a forked child that has recorded nothing */
+        pthread_mutex_unlock(&worker->flush);
+        return NULL;
+    }
+    take_troubles(header);
+    lp_emit_init(&emit, lp_buffer_put, &text);
+    lp_view_own(&view, &worker->recorder.image);
+    lp_document_emit(&emit, &view, &now, true);
+    pthread_mutex_unlock(&worker->flush);
+    if (lp_emit_end(&emit) != 0) {
+        free(text.bytes);
+        return NULL;
+    }
+    *len = text.len;
+    return text.bytes;
+}

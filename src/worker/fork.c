@@ -1,0 +1,84 @@
+/*
+ * Forks: no thread of ours runs across one, no lock of ours is inherited taken, and the child reaches nothing of its
+ * parent's. Parent and child go on lazily, at their next boundary: threads started inside fork handlers make CPython
+ * warn, and a child that is about to exec is to leave no trace.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "worker/internal.h"
+
+#define FLUSH_WAIT_SECONDS 2
+
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lp_worker *registry; /* guarded by registry_lock */
+
+/* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
+static void wait_for_flush(struct lp_worker *worker)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FLUSH_WAIT_SECONDS;
+    if (pthread_mutex_timedlock(&worker->flush, &until) == 0)
+        pthread_mutex_unlock(&worker->flush);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        pthread_mutex_lock(&worker->life);
+        lp_keeper_stop_locked(worker, true);
+        wait_for_flush(worker);
+    }
+    lp_record_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    lp_record_after_fork_in_parent();
+    for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        pthread_mutex_unlock(&worker->life);
+        lp_recorder_wake(&worker->recorder);
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    lp_record_after_fork_in_child();
+    for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        lp_keeper_init(&worker->keeper);
+        pthread_mutex_init(&worker->flush, NULL);
+        worker->foreign = true;
+        pthread_mutex_unlock(&worker->life);
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void watch(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void lp_fork_watch(struct lp_worker *worker)
+{
+    pthread_once(&watch_once, watch);
+    pthread_mutex_lock(&registry_lock);
+    worker->next = registry;
+    registry = worker;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+void lp_fork_unwatch(struct lp_worker *worker)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_worker **link = &registry; *link; link = &(*link)->next) {
+        if (*link == worker) {
+            *link = worker->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+}

@@ -1,0 +1,95 @@
+/*
+ * worker/internal: what the files of this room share. Private to worker/.
+ */
+#ifndef LP_WORKER_INTERNAL_H
+#define LP_WORKER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/emit.h"
+#include "process/identity.h"
+#include "process/stamp.h"
+#include "worker/worker.h"
+
+#define LP_RUN_ID_BYTES 128
+#define LP_ROLE_BYTES (64u << 10)
+#define LP_FILE_NAME_BYTES 256
+
+struct lp_keeper {
+    pthread_mutex_t lock; /* guards stop */
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool running; /* guarded by the worker's life lock */
+    bool stop;
+    uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
+};
+
+struct lp_worker {
+    struct lp_recorder recorder;
+    /* Fixed at opening. Strings Owned. */
+    char *run_dir, *run_id, *role, *runtime;
+    size_t role_len;
+    enum lp_run_id_origin run_id_origin;
+    bool thread_names;
+    uint64_t snapshot_ns, sample_ns; /* 0: none */
+    size_t (*thread_name)(void *context, char *name, size_t size);
+    void *thread_name_context;
+    /* Fixed for the life of a process; made anew in a forked child. */
+    struct lp_identity identity;
+    char name[LP_FILE_NAME_BYTES];
+    char *folder; /* Owned: <run_dir>/workers/<host> */
+    char *path;   /* Owned: <folder>/<name>.json */
+    struct lp_stamp started;
+
+    pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
+    pthread_mutex_t flush; /* guards the worker's file */
+    struct lp_keeper keeper;
+    bool foreign; /* guarded by life: in a forked child, before its first phase */
+    _Atomic bool closed;
+    int close_status;          /* guarded by life */
+    struct lp_stamp closed_at; /* guarded by flush */
+    struct lp_worker *next;    /* guarded by the registry in fork.c */
+};
+
+/* facts.c */
+/* Chooses the worker's name and paths from the identity. 0, or -1 if memory is short. */
+int lp_worker_make_names(struct lp_worker *worker);
+/* Renders the unchanging part of the document into the image. */
+int lp_worker_put_facts(struct lp_worker *worker);
+/* "20260813T2241-471c94" (UTC); size at least 24. */
+void lp_run_id_generate(char *run_id, size_t size);
+/* text with every byte outside [A-Za-z0-9._-], and a leading dot, replaced by '_'. */
+void lp_file_name_from(char *name, size_t size, const char *text);
+
+void lp_emit_command(struct lp_emit *emit, const struct lp_identity *identity);
+void lp_emit_stamp(struct lp_emit *emit, const char *key, const struct lp_stamp *stamp);
+
+/* file.c */
+int lp_worker_make_folder(struct lp_worker *worker);
+/* Writes the document to the worker's file; 0, or -1 with errno set. With flush held. */
+int lp_worker_write_locked(struct lp_worker *worker);
+int lp_worker_flush(struct lp_worker *worker);
+/* Writes all of bytes, restarting when interrupted; the context of an emitter's put is a pointer to the descriptor. */
+int lp_write_all(void *fd, const char *bytes, size_t len);
+
+/* metadata.c */
+/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */
+int lp_metadata_add(const struct lp_worker *worker);
+
+/* keeper.c */
+void lp_keeper_init(struct lp_keeper *keeper);
+void lp_keeper_start_locked(struct lp_worker *worker);
+/* Asks the keeper to end and waits for it, at most two seconds if bounded (a hung file system must not hang a fork). */
+void lp_keeper_stop_locked(struct lp_worker *worker, bool bounded);
+
+/* fork.c */
+void lp_fork_watch(struct lp_worker *worker);
+void lp_fork_unwatch(struct lp_worker *worker);
+
+/* worker.c */
+/* Gives the worker an image with its facts; with life held. 0, or -1. */
+int lp_worker_make_image_locked(struct lp_worker *worker);
+
+#endif

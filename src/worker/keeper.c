@@ -1,0 +1,129 @@
+/*
+ * The keeper: a native thread with all signals blocked that proves the CPU clock's token, shows that the worker lives,
+ * and writes its file every snapshot interval. It never needs the interpreter.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/internal.h"
+
+#define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
+#define STOP_SECONDS 2
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void lp_keeper_init(struct lp_keeper *keeper)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    keeper->running = keeper->stop = false;
+    keeper->next_flush_ns = 0;
+}
+
+/* Waits for a time or for the request to stop; true if asked to stop. */
+static bool stopped_before(struct lp_keeper *keeper, uint64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                                   .tv_nsec = (long)(until_ns % 1000000000u)};
+    pthread_mutex_lock(&keeper->lock);
+    while (!keeper->stop && pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until) != ETIMEDOUT)
+        continue;
+    bool stop = keeper->stop;
+    pthread_mutex_unlock(&keeper->lock);
+    return stop;
+}
+
+static uint64_t tick_ns(const struct lp_worker *worker)
+{
+    return worker->sample_ns ? worker->sample_ns : worker->snapshot_ns;
+}
+
+static void *keep(void *context)
+{
+    struct lp_worker *worker = context;
+    struct lp_keeper *keeper = &worker->keeper;
+    pthread_setname_np(pthread_self(), "lp-keeper");
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    if (worker->recorder.measure_cpu)
+        lp_cpu_prove();
+    prctl(PR_SET_TIMERSLACK, 0UL);
+    uint64_t next_tick = now_ns();
+    do {
+        uint64_t now = now_ns();
+        atomic_store(&lp_image_header(&worker->recorder.image)->heartbeat_ns, now);
+        if (worker->snapshot_ns && now >= keeper->next_flush_ns) {
+            lp_worker_flush(worker);
+            keeper->next_flush_ns = now + worker->snapshot_ns;
+        }
+        next_tick += tick_ns(worker);
+        if (next_tick < now) /* after a suspend or a slow flush: no catching up */
+            next_tick = now + tick_ns(worker);
+        if (worker->snapshot_ns && next_tick > keeper->next_flush_ns)
+            next_tick = keeper->next_flush_ns;
+    } while (!stopped_before(keeper, next_tick));
+    return NULL;
+}
+
+/* A keeper that did not stop in time for a fork, in a hanging flush, goes on if it has not ended meanwhile. */
+static bool ended(struct lp_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool asked = keeper->stop;
+    keeper->stop = false;
+    pthread_mutex_unlock(&keeper->lock);
+    return asked && pthread_tryjoin_np(keeper->thread, NULL) == 0;
+}
+
+void lp_keeper_start_locked(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    if (!worker->snapshot_ns && !worker->sample_ns)
+        return;
+    if (keeper->running && !ended(keeper))
+        return;
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    if (keeper->next_flush_ns == 0)
+        keeper->next_flush_ns =
+            now_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
+    keeper->stop = false;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256u << 10);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    keeper->running = pthread_create(&keeper->thread, &attributes, keep, worker) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+void lp_keeper_stop_locked(struct lp_worker *worker, bool bounded)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    if (!keeper->running)
+        return;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stop = true;
+    pthread_cond_signal(&keeper->wake);
+    pthread_mutex_unlock(&keeper->lock);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += STOP_SECONDS;
+    if (!bounded) {
+        pthread_join(keeper->thread, NULL);
+        keeper->running = false;
+    } else if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
+        keeper->running = false;
+    }
+}

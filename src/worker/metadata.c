@@ -1,0 +1,203 @@
+/*
+ * metadata.json: one line per run id (docs/format.md), added by the run's first worker.
+ *
+ * Many ranks may start at once, on file systems where locks lie; what is right everywhere is that O_EXCL creates a file
+ * once and that rename replaces it whole. So a lock file is the lock, a line is added to a copy, and the copy is renamed
+ * over the old file. The lock of a process that died is taken away after it stood unchanged for two seconds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <lineprofiler.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/internal.h"
+
+#define LARGEST_METADATA (16 << 20)
+#define LOCK_TRIES 100
+#define LOCK_PAUSE_NS 50000000
+#define STALE_TRIES 40
+
+static const char opening[] = "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n";
+static const char ending[] = "\n}}\n";
+
+static void emit_line(struct lp_emit *emit, const struct lp_worker *worker)
+{
+    lp_emit_string(emit, worker->run_id);
+    lp_emit_raw(emit, ":", 1);
+    emit->comma = false;
+    lp_emit_open(emit, '{');
+    lp_emit_key(emit, "run_id");
+    lp_emit_string(emit, worker->run_id);
+    lp_emit_stamp(emit, "started", &worker->started);
+    lp_emit_key(emit, "host");
+    lp_emit_string(emit, worker->identity.host);
+    lp_emit_key(emit, "pid");
+    lp_emit_i64(emit, worker->identity.pid);
+    lp_emit_command(emit, &worker->identity);
+    lp_emit_key(emit, "library");
+    lp_emit_string(emit, lp_version());
+    lp_emit_close(emit, '}');
+}
+
+/* The file's text; NULL with errno 0 if there is none. */
+static char *read_whole(int folder, size_t *len)
+{
+    struct stat st;
+    errno = 0;
+    int fd = openat(folder, "metadata.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        errno = errno == ENOENT ? 0 : errno;
+        return NULL;
+    }
+    char *text = NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= LARGEST_METADATA &&
+        (text = malloc((size_t)st.st_size + 1))) {
+        ssize_t n = read(fd, text, (size_t)st.st_size);
+        *len = n > 0 ? (size_t)n : 0;
+        text[*len] = '\0';
+    }
+    int why = text ? 0 : errno ? errno : EFBIG;
+    close(fd);
+    errno = why;
+    return text;
+}
+
+static bool has_run(const char *text, const char *key)
+{
+    const char *found = strstr(text, key);
+    while (found && !(found[-1] == '\n' && found[strlen(key)] == ':'))
+        found = strstr(found + 1, key);
+    return found != NULL;
+}
+
+/* Where the next line goes: the end of the last one; 0 if this is not a file as we write it. */
+static size_t end_of_lines(const char *text, size_t len)
+{
+    size_t tail = sizeof ending - 1;
+    if (len < sizeof opening - 1 + tail || memcmp(text, opening, sizeof opening - 1) != 0 ||
+        memcmp(text + len - tail, ending, tail) != 0)
+        return 0;
+    return len - tail;
+}
+
+static int write_whole(int folder, const char *kept, size_t kept_len, const struct lp_buffer *line)
+{
+    char temporary[64];
+    snprintf(temporary, sizeof temporary, "metadata.json.%d.tmp", (int)getpid());
+    int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    int failed = kept ? lp_write_all(&fd, kept, kept_len) || lp_write_all(&fd, ",\n", 2)
+                      : lp_write_all(&fd, opening, sizeof opening - 1);
+    failed = failed || lp_write_all(&fd, line->bytes, line->len) || lp_write_all(&fd, ending, sizeof ending - 1) ||
+             fsync(fd);
+    int why = errno;
+    close(fd);
+    if (!failed && renameat(folder, temporary, folder, "metadata.json") == 0) {
+        fsync(folder);
+        return 0;
+    }
+    why = failed ? why : errno;
+    unlinkat(folder, temporary, 0);
+    errno = why;
+    return -1;
+}
+
+static int add_locked(int folder, const struct lp_worker *worker)
+{
+    struct lp_buffer key = {0}, line = {0};
+    struct lp_emit emit;
+    size_t len = 0;
+    int failed = -1;
+    char *text = read_whole(folder, &len);
+    if (!text && errno)
+        return -1;
+    lp_emit_init(&emit, lp_buffer_put, &key);
+    lp_emit_string(&emit, worker->run_id);
+    if (lp_emit_end(&emit) != 0)
+        goto done;
+    if (text && has_run(text, key.bytes)) {
+        failed = 0;
+        goto done;
+    }
+    lp_emit_init(&emit, lp_buffer_put, &line);
+    emit_line(&emit, worker);
+    if (lp_emit_end(&emit) != 0)
+        goto done;
+    size_t kept = text ? end_of_lines(text, len) : 0;
+    if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
+        renameat(folder, "metadata.json", folder, "metadata.json.damaged");
+    failed = write_whole(folder, kept ? text : NULL, kept, &line);
+done:
+    free(text);
+    free(key.bytes);
+    free(line.bytes);
+    return failed;
+}
+
+/* Takes the lock file; one that does not change for two seconds belongs to the dead and is removed. */
+static int take_lock(int folder)
+{
+    struct stat before = {0}, now;
+    int unchanged = 0;
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        int fd = openat(folder, "metadata.json.lock", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            close(fd);
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -1;
+        if (fstatat(folder, "metadata.json.lock", &now, AT_SYMLINK_NOFOLLOW) == 0) {
+            bool same = now.st_ino == before.st_ino && now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+                        now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;
+            unchanged = same ? unchanged + 1 : 0;
+            before = now;
+            if (unchanged >= STALE_TRIES)
+                unlinkat(folder, "metadata.json.lock", 0);
+        }
+        const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+        nanosleep(&pause, NULL);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+/* True without taking the lock if the run is there already, as it is for all workers but the first. */
+static bool known(int folder, const struct lp_worker *worker)
+{
+    struct lp_buffer key = {0};
+    struct lp_emit emit;
+    size_t len = 0;
+    lp_emit_init(&emit, lp_buffer_put, &key);
+    lp_emit_string(&emit, worker->run_id);
+    char *text = lp_emit_end(&emit) == 0 ? read_whole(folder, &len) : NULL;
+    bool found = text && has_run(text, key.bytes);
+    free(text);
+    free(key.bytes);
+    return found;
+}
+
+int lp_metadata_add(const struct lp_worker *worker)
+{
+    int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -1;
+    int failed = 0;
+    if (!known(folder, worker)) {
+        failed = take_lock(folder);
+        if (!failed) {
+            failed = add_locked(folder, worker);
+            unlinkat(folder, "metadata.json.lock", 0);
+        }
+    }
+    int why = errno;
+    close(folder);
+    errno = why;
+    return failed;
+}

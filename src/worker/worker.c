@@ -1,0 +1,280 @@
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/internal.h"
+
+static int say(char *message, size_t size, int status, const char *format, ...) LP_PRINTF(4, 5);
+
+static int say(char *message, size_t size, int status, const char *format, ...)
+{
+    int why = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    if (message && size)
+        vsnprintf(message, size, format, arguments);
+    va_end(arguments);
+    errno = why;
+    return status;
+}
+
+static size_t kernel_thread_name(void *context, char *name, size_t size)
+{
+    (void)context;
+    if (pthread_getname_np(pthread_self(), name, size) != 0)
+        return 0;
+    return strnlen(name, size);
+}
+
+/* The recorder's hook: at the first boundary here, in a forked child, or after a fork in the parent. */
+static int begin(void *context)
+{
+    struct lp_worker *worker = context;
+    pthread_mutex_lock(&worker->life);
+    bool ok = !atomic_load(&worker->closed);
+    if (ok && worker->foreign) {
+        lp_image_destroy(&worker->recorder.image);
+        worker->run_id_origin = LP_RUN_ID_INHERITED;
+        ok = lp_worker_make_image_locked(worker) == 0;
+        worker->foreign = !ok;
+    }
+    if (ok) {
+        if (atomic_load(&worker->recorder.state) == LP_RECORDER_IDLE)
+            lp_recorder_start(&worker->recorder);
+        lp_keeper_start_locked(worker);
+    }
+    pthread_mutex_unlock(&worker->life);
+    return ok ? 0 : -1;
+}
+
+int lp_worker_make_image_locked(struct lp_worker *worker)
+{
+    lp_identity_read(&worker->identity);
+    worker->started = lp_stamp_now();
+    if (lp_worker_make_names(worker) != 0 || lp_image_create(&worker->recorder.image, worker->name) != 0)
+        return -1;
+    if (lp_worker_put_facts(worker) != 0) {
+        lp_image_destroy(&worker->recorder.image);
+        return -1;
+    }
+    lp_image_publish(&worker->recorder.image);
+    return 0;
+}
+
+static int check_options(const struct lp_worker_options *options, char *message, size_t size)
+{
+    if (!options->run_dir || options->run_dir[0] != '/')
+        return say(message, size, LP_WORKER_BAD_OPTION, "run_dir must be an absolute path, not '%s'",
+                   options->run_dir ? options->run_dir : "");
+    if (options->role_len > LP_ROLE_BYTES)
+        return say(message, size, LP_WORKER_BAD_OPTION, "role is longer than %u bytes; shorten it", LP_ROLE_BYTES);
+    if (options->run_id && (!options->run_id[0] || strlen(options->run_id) > LP_RUN_ID_BYTES))
+        return say(message, size, LP_WORKER_BAD_OPTION, "run_id must have 1 to %d bytes; give another or none",
+                   LP_RUN_ID_BYTES);
+    double longest = 1e9; /* 31 years */
+    if (!(options->snapshot_interval_s >= 0 && options->snapshot_interval_s <= longest) ||
+        !(options->sample_interval_s >= 0 && options->sample_interval_s <= longest))
+        return say(message, size, LP_WORKER_BAD_OPTION, "an interval must be a positive number of seconds, or none");
+    return LP_WORKER_OK;
+}
+
+static char *copy_bytes(const char *bytes, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (copy) {
+        memcpy(copy, bytes ? bytes : "", len);
+        copy[len] = '\0';
+    }
+    return copy;
+}
+
+static int take_options(struct lp_worker *worker, const struct lp_worker_options *options)
+{
+    char generated[LP_RUN_ID_BYTES];
+    const char *run_id = options->run_id;
+    worker->run_id_origin = options->run_id_origin;
+    if (!run_id) {
+        lp_run_id_generate(generated, sizeof generated);
+        run_id = generated;
+        worker->run_id_origin = LP_RUN_ID_GENERATED;
+    }
+    worker->run_dir = copy_bytes(options->run_dir, strlen(options->run_dir));
+    worker->run_id = copy_bytes(run_id, strlen(run_id));
+    worker->role = copy_bytes(options->role, options->role_len);
+    worker->role_len = options->role_len;
+    worker->runtime = options->runtime ? copy_bytes(options->runtime, strlen(options->runtime)) : NULL;
+    worker->thread_names = options->thread_names;
+    worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
+    worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
+    worker->thread_name = options->thread_name ? options->thread_name : kernel_thread_name;
+    worker->thread_name_context = options->thread_name_context;
+    return worker->run_dir && worker->run_id && worker->role && (worker->runtime || !options->runtime) ? 0 : -1;
+}
+
+static size_t ask_thread_name(void *context, char *name, size_t size)
+{
+    struct lp_worker *worker = context;
+    return worker->thread_name(worker->thread_name_context, name, size);
+}
+
+static void free_parts(struct lp_worker *worker)
+{
+    free(worker->run_dir);
+    free(worker->run_id);
+    free(worker->role);
+    free(worker->runtime);
+    free(worker->folder);
+    free(worker->path);
+    free(worker);
+}
+
+int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
+                   size_t message_size)
+{
+    *opened = NULL;
+    int status = check_options(options, message, message_size);
+    if (status != LP_WORKER_OK)
+        return status;
+    struct lp_worker *worker = calloc(1, sizeof *worker);
+    if (!worker || take_options(worker, options) != 0)
+        goto no_memory;
+    const struct lp_recorder_hooks hooks = {.context = worker, .begin = begin, .thread_name = ask_thread_name};
+    if (lp_recorder_init(&worker->recorder, &hooks, options->measure_cpu, options->thread_names) != 0)
+        goto no_memory;
+    if (lp_worker_make_image_locked(worker) != 0)
+        goto no_image;
+    if (lp_worker_make_folder(worker) != 0) {
+        status = say(message, message_size, LP_WORKER_SYSTEM,
+                     "cannot write the run directory '%s': %s; choose a run_dir that can be written", worker->run_dir,
+                     strerror(errno));
+        goto no_folder;
+    }
+    pthread_mutex_init(&worker->life, NULL);
+    pthread_mutex_init(&worker->flush, NULL);
+    lp_keeper_init(&worker->keeper);
+    lp_metadata_add(worker);
+    lp_fork_watch(worker);
+    *opened = worker;
+    return LP_WORKER_OK;
+
+no_folder:
+    lp_recorder_release(&worker->recorder);
+    int why = errno;
+    lp_image_destroy(&worker->recorder.image);
+    free_parts(worker);
+    errno = why;
+    return status;
+no_image:
+    lp_recorder_release(&worker->recorder);
+no_memory:
+    if (worker)
+        free_parts(worker);
+    errno = ENOMEM;
+    return say(message, message_size, LP_WORKER_NO_MEMORY, "no memory for a profiler; nothing is recorded");
+}
+
+struct lp_recorder *lp_worker_recorder(struct lp_worker *worker)
+{
+    return &worker->recorder;
+}
+
+static int explain_write(struct lp_worker *worker, char *message, size_t size)
+{
+    return say(message, size, LP_WORKER_SYSTEM, "cannot write '%s': %s; free space or mend the run directory",
+               worker->path, strerror(errno));
+}
+
+static bool nothing_here(struct lp_worker *worker)
+{
+    pthread_mutex_lock(&worker->life);
+    bool foreign = worker->foreign;
+    pthread_mutex_unlock(&worker->life);
+    return foreign;
+}
+
+int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size)
+{
+    if (nothing_here(worker) || lp_worker_flush(worker) == 0)
+        return LP_WORKER_OK;
+    return explain_write(worker, message, message_size);
+}
+
+static int write_last(struct lp_worker *worker)
+{
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    pthread_mutex_lock(&worker->flush);
+    worker->closed_at = lp_stamp_now();
+    atomic_store(&worker->closed, true);
+    atomic_store(&header->closed, 1);
+    int failed = lp_worker_write_locked(worker);
+    int why = errno;
+    pthread_mutex_unlock(&worker->flush);
+    errno = why;
+    return failed;
+}
+
+int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size)
+{
+    pthread_mutex_lock(&worker->life);
+    if (!atomic_load(&worker->closed)) {
+        lp_recorder_stop(&worker->recorder);
+        if (worker->foreign) {
+            atomic_store(&worker->closed, true);
+        } else {
+            lp_keeper_stop_locked(worker, false);
+            /* An image whose file could not be written is the only copy: it stays for a reader. */
+            worker->close_status =
+                write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
+            if (worker->close_status == LP_WORKER_OK)
+                lp_image_unlink(&worker->recorder.image);
+        }
+    }
+    int status = worker->close_status;
+    pthread_mutex_unlock(&worker->life);
+    return status;
+}
+
+void lp_worker_free(struct lp_worker *worker)
+{
+    if (!worker)
+        return;
+    lp_worker_close(worker, NULL, 0);
+    lp_fork_unwatch(worker);
+    lp_recorder_release(&worker->recorder);
+    if (worker->close_status != LP_WORKER_OK)
+        worker->recorder.image.path[0] = '\0'; /* the file stays: it is the only copy */
+    lp_image_destroy(&worker->recorder.image);
+    pthread_mutex_destroy(&worker->life);
+    pthread_mutex_destroy(&worker->flush);
+    free_parts(worker);
+}
+
+const char *lp_worker_name(const struct lp_worker *worker)
+{
+    return worker->name;
+}
+
+const char *lp_worker_run_id(const struct lp_worker *worker)
+{
+    return worker->run_id;
+}
+
+const char *lp_worker_run_dir(const struct lp_worker *worker)
+{
+    return worker->run_dir;
+}
+
+const char *lp_worker_path(const struct lp_worker *worker)
+{
+    return worker->path;
+}
+
+bool lp_worker_closed(const struct lp_worker *worker)
+{
+    return atomic_load(&worker->closed);
+}
