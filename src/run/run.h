@@ -68,6 +68,7 @@ struct lp_run_phase {
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
+    bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
@@ -111,7 +112,8 @@ struct lp_run_worker {
     uint64_t threads;
     uint64_t root_wall_ns; /* Sum of its root phases' wall: the base of imbalance. */
     bool closed, measure_cpu, private_image, run_id_generated;
-    bool stale; /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
+    uint64_t silent_ns; /* From its last write to the run's end, by the clock that runtime_ns is taken by. */
+    bool stale;         /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
     enum lp_run_source source;
     struct lp_run_trouble *troubles;
     size_t n_troubles;
@@ -134,8 +136,10 @@ struct lp_run_unreadable {
 
 struct lp_run_superseded {
     struct lp_text run_id;
-    size_t n_workers;
-    uint64_t started_realtime_ns;
+    size_t n_workers;    /* Readable ones. */
+    size_t n_unreadable; /* Its files that could not be read; they are not in lp_run.unreadable. */
+    uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write. */
+    bool generated;                                    /* One of its workers made the run id. */
 };
 
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:

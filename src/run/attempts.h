@@ -1,0 +1,57 @@
+/*
+ * attempts: the shelf on which the workers of a directory are put, each attempt's apart.
+ *
+ * Owns: attempts, their roles' trees and their workers, and which of them is the newest: the one whose first worker
+ * began last. That is not known before the last file, and a directory may hold thousands of attempts (each worker its
+ * own, where the run id was not handed on), so only the newest few keep their figures; an attempt that was dropped and
+ * turns out to be the newest after all has to be gathered again, which is the caller's part.
+ *
+ * Costs: memory for LP_RUN_ATTEMPTS_KEPT attempts, and about 200 bytes for each further one.
+ */
+#ifndef LP_RUN_ATTEMPTS_H
+#define LP_RUN_ATTEMPTS_H
+
+#include "run/fold.h"
+
+#define LP_RUN_ATTEMPTS_KEPT 4
+
+struct lp_run_role_tree {
+    struct lp_text name; /* Owned. */
+    struct lp_run_tree tree;
+};
+
+struct lp_run_attempt {
+    struct lp_text run_id;                      /* Owned. */
+    uint64_t first_started_ns, last_written_ns; /* Realtime. */
+    size_t n_workers, n_generated;              /* Counted also once dropped. */
+    bool dropped;                               /* What follows is gone. */
+    struct lp_run_role_tree **roles;            /* Owned. */
+    size_t n_roles, roles_room;
+    struct lp_run_worker *workers; /* Owned. */
+    size_t workers_kept, workers_room;
+};
+
+struct lp_run_attempts {
+    struct lp_run_attempt **attempts; /* Owned. */
+    size_t n_attempts, room;
+    struct lp_run_attempt *kept[LP_RUN_ATTEMPTS_KEPT + 1]; /* Borrowed: those not dropped. */
+    size_t n_kept;
+    struct lp_run_table table; /* Attempts by id, roles by attempt and name. */
+    struct lp_run_fold fold;
+    uint64_t n_folded;
+};
+
+/* *attempts must be zeroed before its first use; release leaves it so. */
+void lp_run_attempts_release(struct lp_run_attempts *attempts);
+
+/* Adds a worker to its attempt. 0, or -1 without memory: then there is only release. */
+int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_document *document, const char *path,
+                        enum lp_run_source source);
+
+/* The attempt that is reported, perhaps a dropped one; NULL if there is none. */
+struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts);
+
+/* Orders attempts, newest first: for qsort over pointers. */
+int lp_run_attempt_order(const void *a, const void *b);
+
+#endif

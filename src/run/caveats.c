@@ -1,0 +1,106 @@
+#include "run/caveats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/room.h"
+
+void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct lp_run_line *line)
+{
+    char *text = lp_run_line_take(line);
+    if (!text || lp_run_room(&list->caveats, &list->room, list->n_caveats, sizeof *list->caveats) < 0) {
+        free(text);
+        list->failed = true;
+        return;
+    }
+    list->caveats[list->n_caveats++] = (struct lp_run_caveat){kind, text};
+}
+
+void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker)
+{
+    if (worker->role.len) {
+        lp_run_line_text(line, lp_text_view(&worker->role));
+        lp_run_line_add(line, " ");
+    }
+    lp_run_line_add(line, "pid %lld on ", (long long)worker->pid);
+    lp_run_line_text(line, lp_text_view(&worker->host));
+}
+
+/* The first phase of the tree, parents before children, with a sum at its limit; counts all of them. */
+static const struct lp_run_phase *first_saturated(const struct lp_run_phase *phase, size_t *n)
+{
+    const struct lp_run_phase *first = NULL;
+    bool saturated = phase->saturated;
+    for (size_t i = 0; i < phase->n_counters; i++)
+        saturated |= phase->counters[i].saturated;
+    if (saturated) {
+        first = phase;
+        ++*n;
+    }
+    for (size_t i = 0; i < phase->n_children; i++) {
+        const struct lp_run_phase *below = first_saturated(phase->children[i], n);
+        first = first ? first : below;
+    }
+    return first;
+}
+
+static void add_path(struct lp_run_line *line, const struct lp_run_phase *phase)
+{
+    if (!phase->parent) {
+        lp_run_line_add(line, "(outside any phase)");
+        return;
+    }
+    if (phase->parent->parent) {
+        add_path(line, phase->parent);
+        lp_run_line_add(line, "/");
+    }
+    lp_run_line_text(line, lp_text_view(&phase->name));
+}
+
+static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    size_t n = 0;
+    struct lp_run_line line = {0};
+    const struct lp_run_phase *phase = first_saturated(run->tree, &n);
+    if (!phase)
+        return;
+    lp_run_line_add(&line, "sums of %zu phase%s reached the largest number there is and are too low, first in ", n,
+                    lp_run_plural(n));
+    add_path(&line, phase);
+    lp_run_caveat_add(list, "saturated", &line);
+}
+
+static size_t count_boots(const struct lp_run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_workers; i++)
+        n += i == 0 || strcmp(run->workers[i].boot_id, run->workers[i - 1].boot_id) != 0;
+    return n;
+}
+
+/* Workers are sorted by host, so that two boots show side by side. */
+static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    if (count_boots(run) < 2)
+        return;
+    lp_run_line_add(
+        &line,
+        "the workers ran on %zu host%s, each by its own clock: what came first on different ones is no surer than "
+        "those clocks agree; durations are not affected",
+        run->n_hosts, run->n_hosts == 1 ? " that was restarted" : "s");
+    lp_run_caveat_add(list, "host_clocks", &line);
+}
+
+int lp_run_caveats(struct lp_run *run)
+{
+    struct lp_run_caveat_list list = {0};
+    lp_run_caveats_of_files(&list, run);
+    lp_run_caveats_of_workers(&list, run);
+    lp_run_caveats_of_troubles(&list, run);
+    caveat_saturated(&list, run);
+    caveat_host_clocks(&list, run);
+    run->caveats = list.caveats;
+    run->n_caveats = list.n_caveats;
+    return list.failed ? -1 : 0;
+}

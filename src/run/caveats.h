@@ -1,0 +1,41 @@
+/*
+ * caveats: what a reader of the figures must know, in words.
+ *
+ * Owns: the list lp_run.caveats. Each kind of loss or doubt has its own short function; a caveat is one line that says
+ * what happened, to whom, and what it does to the figures. Of a kind that names workers or files one by one at most
+ * LP_RUN_CAVEATS_MAX are named, and a last line says how many more there are.
+ *
+ * Looks at the finished model alone.
+ */
+#ifndef LP_RUN_CAVEATS_H
+#define LP_RUN_CAVEATS_H
+
+#include "run/line.h"
+
+#define LP_RUN_CAVEATS_MAX 20 /* Lines of a kind. */
+
+/* Fills run->caveats. 0, or -1 without memory. */
+int lp_run_caveats(struct lp_run *run);
+
+/* The list being made, and the two halves that fill it. */
+struct lp_run_caveat_list {
+    struct lp_run_caveat *caveats; /* Owned. */
+    size_t n_caveats, room;
+    bool failed;
+};
+
+/* Ends the line and adds it to the list. kind is a literal. */
+void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct lp_run_line *line);
+void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run);
+void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run);
+void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run);
+
+/* "actor pid 4242 on node07" */
+void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker);
+
+static inline const char *lp_run_plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+#endif

@@ -1,0 +1,89 @@
+#include <string.h>
+
+#include "run/caveats.h"
+
+static struct lp_view view_of(const char *string)
+{
+    return (struct lp_view){string, strlen(string)};
+}
+
+/* "and 3 more", where more than the most are there. */
+static void add_rest(struct lp_run_caveat_list *list, const char *kind, size_t n, const char *what)
+{
+    struct lp_run_line line = {0};
+    if (n <= LP_RUN_CAVEATS_MAX)
+        return;
+    lp_run_line_add(&line, "and %zu more %s", n - LP_RUN_CAVEATS_MAX, what);
+    lp_run_caveat_add(list, kind, &line);
+}
+
+static void caveat_lost_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    if (run->n_unreadable <= run->n_workers)
+        return;
+    lp_run_line_add(
+        &line, "%zu of %zu worker files could not be read: the figures are those of fewer than half of the processes",
+        run->n_unreadable, run->n_unreadable + run->n_workers);
+    lp_run_caveat_add(list, "lost_workers", &line);
+}
+
+static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    for (size_t i = 0; i < run->n_unreadable && i < LP_RUN_CAVEATS_MAX; i++) {
+        struct lp_run_line line = {0};
+        lp_run_line_add(&line, "could not be read, that worker is missing: ");
+        lp_run_line_text(&line, view_of(run->unreadable[i].path));
+        lp_run_line_add(&line, " (");
+        lp_run_line_text(&line, view_of(run->unreadable[i].reason));
+        lp_run_line_add(&line, ")");
+        lp_run_caveat_add(list, "unreadable", &line);
+    }
+    add_rest(list, "unreadable", run->n_unreadable, "files that could not be read");
+}
+
+static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    for (size_t i = 0; i < run->n_superseded && i < LP_RUN_CAVEATS_MAX; i++) {
+        const struct lp_run_superseded *superseded = &run->superseded[i];
+        struct lp_run_line line = {0};
+        lp_run_line_add(&line, "an earlier attempt in this directory is left out: ");
+        lp_run_line_text(&line, lp_text_view(&superseded->run_id));
+        lp_run_line_add(&line, " (%zu worker%s", superseded->n_workers, lp_run_plural(superseded->n_workers));
+        if (superseded->n_unreadable)
+            lp_run_line_add(&line, " and %zu unreadable file%s", superseded->n_unreadable,
+                            lp_run_plural(superseded->n_unreadable));
+        lp_run_line_add(&line, ")");
+        lp_run_caveat_add(list, "superseded", &line);
+    }
+    add_rest(list, "superseded", run->n_superseded, "earlier attempts");
+}
+
+/* Attempts that ran while this one did are no reruns: their workers were not told the run id. */
+static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    size_t attempts = 0, workers = 0;
+    for (size_t i = 0; i < run->n_superseded; i++) {
+        const struct lp_run_superseded *other = &run->superseded[i];
+        if (!other->generated || other->written_realtime_ns <= run->started_realtime_ns)
+            continue;
+        attempts++;
+        workers += other->n_workers;
+    }
+    if (!attempts)
+        return;
+    lp_run_line_add(&line,
+                    "%zu worker%s ran at the same time under %zu run id%s of their own and did not join this run: "
+                    "LINEPROFILER_RUN_ID did not reach them",
+                    workers, lp_run_plural(workers), attempts, lp_run_plural(attempts));
+    lp_run_caveat_add(list, "no_run_id", &line);
+}
+
+void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    caveat_lost_workers(list, run);
+    caveat_unreadable(list, run);
+    caveat_superseded(list, run);
+    caveat_no_run_id(list, run);
+}

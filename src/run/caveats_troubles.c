@@ -1,0 +1,133 @@
+#include <string.h>
+
+#include "run/caveats.h"
+
+#define NAMED_WORKERS 3
+
+struct trouble {
+    const char *name; /* In the file. */
+    const char *kind; /* Of the caveat. */
+    const char *one, *many;
+    const char *meaning;
+};
+
+static const struct trouble troubles[] = {
+    {"failed_flushes", "failed_flushes", "periodic write failed", "periodic writes failed",
+     "until the next one succeeded, the worker's file was behind"},
+    {"clock_jumps", "clock", "jump of the wall clock", "jumps of the wall clock",
+     "the machine was suspended or moved; phases open meanwhile may be too short or too long"},
+    {"folded_depth", "troubles", "entry was nested too deep", "entries were nested too deep",
+     "its time is part of the ancestor at the depth limit"},
+    {"folded_paths", "troubles", "entry found too many distinct paths", "entries found too many distinct paths",
+     "its time is part of the parent phase; use fixed names and count() for what varies"},
+    {"image_full", "troubles", "entry found no memory", "entries found no memory",
+     "its time is part of the parent phase, or is missing from its histogram"},
+    {"lost_counters", "troubles", "count() found no memory", "count()s found no memory", "those counters are too low"},
+    {"foreign_exits", "troubles", "phase was left on another thread", "phases were left on another thread",
+     "their CPU time is not measured"},
+    {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
+     "the phases had ended before, with their thread or with what was around them"},
+};
+#define N_TROUBLES (sizeof troubles / sizeof *troubles)
+
+/* Which workers are meant: how many, the first few, and the sum of their counts. */
+struct concerned {
+    size_t n;
+    const struct lp_run_worker *first[NAMED_WORKERS];
+    uint64_t count;
+};
+
+static void concern(struct concerned *concerned, const struct lp_run_worker *worker, uint64_t count)
+{
+    if (concerned->n < NAMED_WORKERS)
+        concerned->first[concerned->n] = worker;
+    concerned->n++;
+    if (__builtin_add_overflow(concerned->count, count, &concerned->count))
+        concerned->count = UINT64_MAX;
+}
+
+static void add_concerned(struct lp_run_line *line, const struct concerned *concerned)
+{
+    for (size_t i = 0; i < concerned->n && i < NAMED_WORKERS; i++) {
+        lp_run_line_add(line, i ? ", " : "");
+        lp_run_line_worker(line, concerned->first[i]);
+    }
+    if (concerned->n > NAMED_WORKERS)
+        lp_run_line_add(line, " and %zu more workers", concerned->n - NAMED_WORKERS);
+}
+
+static struct concerned find_concerned(const struct lp_run *run, struct lp_view name)
+{
+    struct concerned concerned = {0};
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const struct lp_run_worker *worker = &run->workers[i];
+        for (size_t j = 0; j < worker->n_troubles; j++)
+            if (lp_text_equal(lp_text_view(&worker->troubles[j].name), name))
+                concern(&concerned, worker, worker->troubles[j].count);
+    }
+    return concerned;
+}
+
+static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *run, const struct trouble *trouble)
+{
+    struct lp_run_line line = {0};
+    struct concerned concerned = find_concerned(run, (struct lp_view){trouble->name, strlen(trouble->name)});
+    if (!concerned.n)
+        return;
+    lp_run_line_add(&line, "%llu %s: %s (", (unsigned long long)concerned.count,
+                    concerned.count == 1 ? trouble->one : trouble->many, trouble->meaning);
+    add_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, trouble->kind, &line);
+}
+
+static bool is_known(struct lp_view name)
+{
+    for (size_t i = 0; i < N_TROUBLES; i++)
+        if (lp_text_equal(name, (struct lp_view){troubles[i].name, strlen(troubles[i].name)}))
+            return true;
+    return false;
+}
+
+/* Troubles that a newer writer knows: named as they are, worker by worker. */
+static void caveats_unknown(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const struct lp_run_worker *worker = &run->workers[i];
+        for (size_t j = 0; j < worker->n_troubles; j++) {
+            struct lp_run_line line = {0};
+            if (is_known(lp_text_view(&worker->troubles[j].name)) || ++n > LP_RUN_CAVEATS_MAX)
+                continue;
+            lp_run_line_text(&line, lp_text_view(&worker->troubles[j].name));
+            lp_run_line_add(&line, ": %llu (", (unsigned long long)worker->troubles[j].count);
+            lp_run_line_worker(&line, worker);
+            lp_run_line_add(&line, ")");
+            lp_run_caveat_add(list, "troubles", &line);
+        }
+    }
+}
+
+static void caveat_private_image(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    struct concerned concerned = {0};
+    for (size_t i = 0; i < run->n_workers; i++)
+        if (run->workers[i].private_image)
+            concern(&concerned, &run->workers[i], 1);
+    if (!concerned.n)
+        return;
+    lp_run_line_add(&line, "%zu worker%s had no shared memory: a kill would have cost what came after the last write (",
+                    concerned.n, lp_run_plural(concerned.n));
+    add_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, "private_image", &line);
+}
+
+void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    for (size_t i = 0; i < N_TROUBLES; i++)
+        caveat_known(list, run, &troubles[i]);
+    caveats_unknown(list, run);
+    caveat_private_image(list, run);
+}

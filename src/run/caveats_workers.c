@@ -1,0 +1,74 @@
+#include "run/caveats.h"
+
+/* Compared by address. */
+static const char stale[] = "stale", open_phase[] = "open", unclosed[] = "unclosed";
+
+/* "inside iteration/mcts, open 3.2s" for the thread whose open phase is the oldest; how many more threads were in one.
+   */
+static void add_open(struct lp_run_line *line, const struct lp_run_worker *worker)
+{
+    const struct lp_run_open *oldest = &worker->open[0];
+    for (size_t i = 1; i < worker->n_open; i++)
+        if (worker->open[i].open_ns > oldest->open_ns)
+            oldest = &worker->open[i];
+    lp_run_line_add(line, " inside ");
+    lp_run_line_text(line, lp_text_view(&oldest->path));
+    lp_run_line_add(line, ", open ");
+    lp_run_line_duration(line, oldest->open_ns);
+    if (worker->n_open > 1)
+        lp_run_line_add(line, " (and %zu more thread%s inside a phase)", worker->n_open - 1,
+                        lp_run_plural(worker->n_open - 1));
+}
+
+/* What is known of a worker that did not close: that it ended, or only when it wrote last. */
+static void describe(struct lp_run_line *line, const struct lp_run_worker *worker)
+{
+    lp_run_line_worker(line, worker);
+    if (worker->source == LP_SOURCE_DEAD_IMAGE) {
+        lp_run_line_add(line, " ended without close");
+    } else if (worker->stale) {
+        lp_run_line_add(line, " stopped writing ");
+        lp_run_line_duration(line, worker->silent_ns);
+        lp_run_line_add(line, " before the end of the run, without close");
+    } else {
+        lp_run_line_add(line, " was last written without close");
+    }
+    if (worker->n_open)
+        add_open(line, worker);
+}
+
+/* The caveat's kind, NULL for a worker that is closed or known to live. */
+static const char *kind_of(const struct lp_run_worker *worker)
+{
+    if (worker->closed || worker->source == LP_SOURCE_LIVE_IMAGE)
+        return NULL;
+    if (worker->stale && worker->source == LP_SOURCE_FILE)
+        return stale;
+    return worker->n_open ? open_phase : unclosed;
+}
+
+static void caveats_of_kind(struct lp_run_caveat_list *list, const struct lp_run *run, const char *kind,
+                            const char *rest)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const char *is = kind_of(&run->workers[i]);
+        if (is != kind || ++n > LP_RUN_CAVEATS_MAX)
+            continue;
+        struct lp_run_line line = {0};
+        describe(&line, &run->workers[i]);
+        lp_run_caveat_add(list, kind, &line);
+    }
+    if (n > LP_RUN_CAVEATS_MAX) {
+        struct lp_run_line line = {0};
+        lp_run_line_add(&line, "and %zu more workers %s", n - LP_RUN_CAVEATS_MAX, rest);
+        lp_run_caveat_add(list, kind, &line);
+    }
+}
+
+void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    caveats_of_kind(list, run, stale, "that stopped writing before the end of the run");
+    caveats_of_kind(list, run, open_phase, "without close, inside a phase");
+    caveats_of_kind(list, run, unclosed, "without close");
+}

@@ -1,0 +1,123 @@
+#include "run/fold.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/hist.h"
+
+static const char unnamed_thread[] = "(unnamed thread)";
+
+void lp_run_fold_release(struct lp_run_fold *fold)
+{
+    free(fold->nodes);
+    *fold = (struct lp_run_fold){0};
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+/* Every figure of a record is below 2^63, so that ended and open together do not overflow. */
+static struct lp_run_figures figures_of(const struct lp_run_record *record)
+{
+    struct lp_run_figures figures = {
+        .calls = record->calls,
+        .wall_ns = record->wall_ns + record->open_wall_ns,
+        .cpu_ns = (record->no_cpu ? 0 : record->cpu_ns) + (record->no_open_cpu ? 0 : record->open_cpu_ns),
+        .open_calls = record->open_calls,
+        .open_wall_ns = record->open_wall_ns,
+        .stride = record->stride,
+        .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
+    };
+    figures.child_wall_ns = at_most(record->child_wall_ns + record->open_child_wall_ns, figures.wall_ns);
+    figures.late_wall_ns = at_most(record->late_wall_ns + record->open_late_wall_ns, figures.wall_ns);
+    figures.nocpu_wall_ns = (record->no_cpu ? record->wall_ns : at_most(record->nocpu_wall_ns, record->wall_ns)) +
+                            (record->no_open_cpu ? record->open_wall_ns : 0);
+    return figures;
+}
+
+static int add_parts(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_document *document,
+                     const struct lp_run_record *record)
+{
+    for (size_t i = 0; i < record->n_hist; i++) {
+        const struct lp_run_bucket *bucket = &document->buckets[record->hist + i];
+        if (lp_run_tree_add_hist(node, bucket->bucket, bucket->count) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < record->n_counters; i++)
+        if (lp_run_tree_count(tree, node, &document->tallies[record->counters + i]) < 0)
+            return -1;
+    return 0;
+}
+
+/* The share of a top-level phase in the phase that stands for its thread: time, but no entries. */
+static void add_to_thread(struct lp_run_node *thread, const struct lp_run_figures *top)
+{
+    struct lp_run_figures figures = *top;
+    figures.calls = figures.open_calls = 0;
+    figures.child_wall_ns = figures.wall_ns;
+    figures.late_wall_ns = 0;
+    figures.is_thread = true;
+    lp_run_tree_add(thread, &figures);
+}
+
+static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct lp_run_node *top,
+                    const struct lp_run_document *document, const struct lp_run_slot *slot, uint64_t number)
+{
+    const struct lp_run_record *records = document->records + slot->nodes;
+    fold->nodes[0] = top;
+    if (add_parts(tree, top, document, &records[0]) < 0)
+        return -1;
+    for (size_t i = 1; i < slot->n_nodes; i++) {
+        struct lp_run_node *node = lp_run_tree_child(tree, fold->nodes[records[i].parent], records[i].name);
+        if (!node || add_parts(tree, node, document, &records[i]) < 0)
+            return -1;
+        struct lp_run_figures figures = figures_of(&records[i]);
+        lp_run_tree_add(node, &figures);
+        lp_run_tree_note_worker(node, number);
+        if (document->thread_names && records[i].parent == 0)
+            add_to_thread(top, &figures);
+        fold->nodes[i] = node;
+    }
+    return 0;
+}
+
+/* Where the slot's phases hang: the root, or the phase of its thread. */
+static struct lp_run_node *slot_top(struct lp_run_tree *tree, const struct lp_run_document *document,
+                                    const struct lp_run_slot *slot, uint64_t number)
+{
+    const struct lp_run_record *root = &document->records[slot->nodes];
+    if (!document->thread_names || (slot->n_nodes == 1 && !root->n_counters))
+        return tree->root;
+    struct lp_view name = slot->name.len ? slot->name : (struct lp_view){unnamed_thread, strlen(unnamed_thread)};
+    struct lp_run_node *top = lp_run_tree_child(tree, tree->root, name);
+    if (top)
+        lp_run_tree_note_worker(top, number);
+    return top;
+}
+
+static int make_room(struct lp_run_fold *fold, size_t n_nodes)
+{
+    if (n_nodes <= fold->room)
+        return 0;
+    free(fold->nodes);
+    fold->nodes = calloc(n_nodes, sizeof(struct lp_run_node *));
+    fold->room = fold->nodes ? n_nodes : 0;
+    return fold->nodes ? 0 : -1;
+}
+
+int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, const struct lp_run_document *document,
+                        uint64_t number)
+{
+    if (make_room(fold, document->n_records) < 0)
+        return -1;
+    lp_run_tree_note_worker(tree->root, number);
+    for (size_t i = 0; i < document->n_slots; i++) {
+        const struct lp_run_slot *slot = &document->slots[i];
+        struct lp_run_node *top = slot_top(tree, document, slot, number);
+        if (!top || add_slot(fold, tree, top, document, slot, number) < 0)
+            return -1;
+    }
+    return 0;
+}

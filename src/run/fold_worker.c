@@ -1,0 +1,175 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/fold.h"
+#include "run/hist.h"
+
+/* The deepest open node of a slot; the one open longest of several. NULL if nothing is open. */
+static const struct lp_run_record *deepest_open(const struct lp_run_record *records, size_t n)
+{
+    const struct lp_run_record *deepest = NULL;
+    for (size_t i = 1; i < n; i++) {
+        const struct lp_run_record *record = &records[i];
+        if (!record->open_calls)
+            continue;
+        if (!deepest || record->depth > deepest->depth ||
+            (record->depth == deepest->depth && record->open_wall_ns > deepest->open_wall_ns))
+            deepest = record;
+    }
+    return deepest;
+}
+
+static size_t path_length(const struct lp_run_record *records, const struct lp_run_record *record)
+{
+    size_t len = 0;
+    for (; record != records; record = &records[record->parent])
+        len += record->name.len + 1;
+    return len - 1;
+}
+
+/* Fills the path from its end. */
+static int copy_path(struct lp_text *path, const struct lp_run_record *records, const struct lp_run_record *record)
+{
+    path->len = path_length(records, record);
+    path->bytes = malloc(path->len + 1);
+    if (!path->bytes)
+        return -1;
+    char *at = path->bytes + path->len;
+    *at = '\0';
+    for (;;) {
+        at -= record->name.len;
+        memcpy(at, record->name.bytes, record->name.len);
+        record = &records[record->parent];
+        if (record == records)
+            return 0;
+        *--at = '/';
+    }
+}
+
+static int copy_open(struct lp_run_worker *worker, const struct lp_run_document *document)
+{
+    if (!document->n_slots)
+        return 0;
+    worker->open = calloc(document->n_slots, sizeof *worker->open);
+    if (!worker->open)
+        return -1;
+    for (size_t i = 0; i < document->n_slots; i++) {
+        const struct lp_run_slot *slot = &document->slots[i];
+        const struct lp_run_record *records = document->records + slot->nodes;
+        const struct lp_run_record *record = deepest_open(records, slot->n_nodes);
+        if (!record)
+            continue;
+        struct lp_run_open *open = &worker->open[worker->n_open++];
+        open->open_ns = record->open_wall_ns / record->open_calls;
+        if (lp_text_copy(&open->thread, slot->name) < 0 || copy_path(&open->path, records, record) < 0)
+            return -1;
+    }
+    if (!worker->n_open) {
+        free(worker->open);
+        worker->open = NULL;
+    }
+    return 0;
+}
+
+static int copy_troubles(struct lp_run_worker *worker, const struct lp_run_document *document)
+{
+    if (!document->n_troubles)
+        return 0;
+    worker->troubles = calloc(document->n_troubles, sizeof *worker->troubles);
+    if (!worker->troubles)
+        return -1;
+    for (size_t i = 0; i < document->n_troubles; i++) {
+        if (!document->troubles[i].count)
+            continue;
+        struct lp_run_trouble *trouble = &worker->troubles[worker->n_troubles++];
+        trouble->count = document->troubles[i].count;
+        if (lp_text_copy(&trouble->name, document->troubles[i].name) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int copy_string(char **string, struct lp_view from)
+{
+    struct lp_text text;
+    if (lp_text_copy(&text, from) < 0)
+        return -1;
+    *string = text.bytes;
+    return 0;
+}
+
+static int copy_names(struct lp_run_worker *worker, const struct lp_run_document *document, const char *path)
+{
+    if (lp_text_copy(&worker->worker, document->worker) < 0 || lp_text_copy(&worker->run_id, document->run_id) < 0 ||
+        lp_text_copy(&worker->role, document->role) < 0 || lp_text_copy(&worker->host, document->host) < 0 ||
+        lp_text_copy(&worker->job_id, document->job_id) < 0 || lp_text_copy(&worker->runtime, document->runtime) < 0)
+        return -1;
+    if (copy_string(&worker->job_system, document->job_system) < 0 ||
+        copy_string(&worker->launcher, document->launcher) < 0 ||
+        copy_string(&worker->boot_id, document->boot_id) < 0 || copy_string(&worker->library, document->library) < 0 ||
+        copy_string(&worker->wall_clock, document->wall_clock) < 0 ||
+        copy_string(&worker->cpu_clock, document->cpu_clock) < 0)
+        return -1;
+    worker->path = strdup(path);
+    return worker->path ? 0 : -1;
+}
+
+static uint64_t root_wall_ns(const struct lp_run_document *document)
+{
+    uint64_t sum = 0;
+    bool saturated = false;
+    for (size_t i = 0; i < document->n_slots; i++) {
+        const struct lp_run_slot *slot = &document->slots[i];
+        const struct lp_run_record *records = document->records + slot->nodes;
+        for (size_t j = 1; j < slot->n_nodes; j++)
+            if (records[j].parent == 0)
+                sum = lp_run_sum(sum, records[j].wall_ns + records[j].open_wall_ns, &saturated);
+    }
+    return sum;
+}
+
+int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_document *document, const char *path,
+                       enum lp_run_source source)
+{
+    *worker = (struct lp_run_worker){
+        .pid = (int64_t)document->pid,
+        .parent_pid = (int64_t)document->parent_pid,
+        .rank = document->rank,
+        .world_size = document->world_size,
+        .started = document->started,
+        .written = document->written,
+        .snapshot_interval_s = document->snapshot_interval_s,
+        .flush = document->flush,
+        .threads = document->n_slots,
+        .root_wall_ns = root_wall_ns(document),
+        .closed = document->closed,
+        .measure_cpu = document->measure_cpu,
+        .private_image = document->private_image,
+        .run_id_generated = document->run_id_generated,
+        .source = source,
+    };
+    if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0)
+        return -1;
+    return copy_open(worker, document);
+}
+
+void lp_run_worker_release(struct lp_run_worker *worker)
+{
+    struct lp_text *texts[] = {&worker->worker, &worker->run_id, &worker->role,
+                               &worker->host,   &worker->job_id, &worker->runtime};
+    char *strings[] = {worker->job_system, worker->launcher,  worker->boot_id, worker->library,
+                       worker->wall_clock, worker->cpu_clock, worker->path};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        lp_text_release(texts[i]);
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+        free(strings[i]);
+    for (size_t i = 0; i < worker->n_troubles; i++)
+        lp_text_release(&worker->troubles[i].name);
+    for (size_t i = 0; i < worker->n_open; i++) {
+        lp_text_release(&worker->open[i].thread);
+        lp_text_release(&worker->open[i].path);
+    }
+    free(worker->troubles);
+    free(worker->open);
+    *worker = (struct lp_run_worker){0};
+}

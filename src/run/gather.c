@@ -1,0 +1,155 @@
+#include "run/gather.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/room.h"
+
+static int name_unreadable(struct lp_run_gather *gather, const char *path, const char *reason)
+{
+    if (lp_run_room(&gather->unreadable, &gather->unreadable_room, gather->n_unreadable, sizeof *gather->unreadable) <
+        0)
+        return -1;
+    struct lp_run_unreadable *unreadable = &gather->unreadable[gather->n_unreadable];
+    *unreadable = (struct lp_run_unreadable){strdup(path), strdup(reason)};
+    if (!unreadable->path || !unreadable->reason) {
+        free(unreadable->path);
+        free(unreadable->reason);
+        return -1;
+    }
+    gather->n_unreadable++;
+    return 0;
+}
+
+static struct lp_run_image *find_image(struct lp_run_gather *gather, struct lp_view worker)
+{
+    for (size_t i = 0; i < gather->n_images; i++)
+        if (lp_text_equal(lp_text_view(&gather->images[i].worker), worker))
+            return &gather->images[i];
+    return NULL;
+}
+
+int lp_run_gather_image(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source)
+{
+    struct lp_run_gather *gather = context;
+    struct lp_run_fault fault;
+    if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
+        return fault.no_memory ? -1 : name_unreadable(gather, label, fault.text);
+    if (lp_run_room(&gather->images, &gather->images_room, gather->n_images, sizeof *gather->images) < 0)
+        return -1;
+    struct lp_run_image *image = &gather->images[gather->n_images++];
+    *image = (struct lp_run_image){.written_ns = gather->document.written.monotonic_ns, .source = source};
+    image->label = strdup(label);
+    if (!image->label || lp_text_copy(&image->worker, gather->document.worker) < 0)
+        return -1;
+    return lp_text_copy(&image->json, (struct lp_view){bytes, len});
+}
+
+/* Notes the document's worker. 1 if it is new, 0 if it was seen before. */
+static int note_name(struct lp_run_gather *gather)
+{
+    if (lp_run_table_find(&gather->seen, gather, gather->document.worker))
+        return 0;
+    if (lp_run_room(&gather->names, &gather->names_room, gather->n_names, sizeof *gather->names) < 0)
+        return -1;
+    struct lp_text *name = &gather->names[gather->n_names++];
+    if (lp_text_copy(name, gather->document.worker) < 0)
+        return -1;
+    return lp_run_table_add(&gather->seen, gather, lp_text_view(name), name->bytes) < 0 ? -1 : 1;
+}
+
+static int take_document(struct lp_run_gather *gather, const char *path, enum lp_run_source source)
+{
+    if (gather->only.bytes && !lp_text_equal(gather->only, gather->document.run_id))
+        return 0;
+    int new = note_name(gather);
+    if (new < 0)
+        return -1;
+    if (!new)
+        return name_unreadable(gather, path, "a second file of a worker that was read already: left out");
+    return lp_run_attempts_add(&gather->attempts, &gather->document, path, source);
+}
+
+/* "workers/<host>/<worker>.json" as the worker's name. */
+static struct lp_view worker_of_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t len = strlen(name);
+    return (struct lp_view){name, len > strlen(".json") ? len - strlen(".json") : 0};
+}
+
+/* A file that cannot be read costs nothing where the worker's image can. */
+static int refuse_file(struct lp_run_gather *gather, const char *path, const char *reason)
+{
+    return find_image(gather, worker_of_path(path)) ? 0 : name_unreadable(gather, path, reason);
+}
+
+int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file)
+{
+    struct lp_run_fault fault;
+    const struct lp_run_buffer *buffer = &gather->buffer;
+    const struct lp_run_document *document = &gather->document;
+    if (file->fault)
+        return refuse_file(gather, file->path, file->fault);
+    if (lp_run_read_file(&gather->buffer, dir_fd, file->path, &fault) < 0 ||
+        lp_run_document_parse(&gather->document, buffer->bytes, buffer->len, &fault) < 0)
+        return fault.no_memory ? -1 : refuse_file(gather, file->path, fault.text);
+    struct lp_run_image *image = find_image(gather, document->worker);
+    if (image && !document->closed && image->written_ns > document->written.monotonic_ns)
+        return 0;
+    if (image)
+        image->outdated = true;
+    return take_document(gather, file->path, LP_SOURCE_FILE);
+}
+
+int lp_run_gather_images(struct lp_run_gather *gather)
+{
+    struct lp_run_fault fault;
+    for (size_t i = 0; i < gather->n_images; i++) {
+        const struct lp_run_image *image = &gather->images[i];
+        if (image->outdated)
+            continue;
+        if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0 ||
+            take_document(gather, image->label, image->source) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void forget(struct lp_run_gather *gather)
+{
+    lp_run_attempts_release(&gather->attempts);
+    lp_run_table_release(&gather->seen);
+    for (size_t i = 0; i < gather->n_unreadable; i++) {
+        free(gather->unreadable[i].path);
+        free(gather->unreadable[i].reason);
+    }
+    for (size_t i = 0; i < gather->n_names; i++)
+        lp_text_release(&gather->names[i]);
+    gather->n_unreadable = gather->n_names = 0;
+}
+
+void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_view only)
+{
+    forget(gather);
+    gather->only = only;
+    for (size_t i = 0; i < gather->n_images; i++)
+        gather->images[i].outdated = false;
+}
+
+void lp_run_gather_release(struct lp_run_gather *gather)
+{
+    forget(gather);
+    for (size_t i = 0; i < gather->n_images; i++) {
+        lp_text_release(&gather->images[i].worker);
+        lp_text_release(&gather->images[i].json);
+        free(gather->images[i].label);
+    }
+    free(gather->images);
+    free(gather->unreadable);
+    free(gather->names);
+    lp_run_document_release(&gather->document);
+    lp_run_buffer_release(&gather->buffer);
+    *gather = (struct lp_run_gather){0};
+}

@@ -1,0 +1,51 @@
+/*
+ * gather: every document of a run directory taken in - from files, from images - and each worker counted once.
+ *
+ * Owns: which of several documents of one worker is used (an image beats an older file that is not closed; of
+ * files under different names the first is taken), and what could not be read.
+ *
+ * Images come first: a worker that closes between the two readings has then left its last file behind. Their documents
+ * are kept as text until the files are through.
+ */
+#ifndef LP_RUN_GATHER_H
+#define LP_RUN_GATHER_H
+
+#include "run/attempts.h"
+#include "run/scan.h"
+
+struct lp_run_image {
+    struct lp_text worker, json; /* Owned. */
+    char *label;                 /* Owned. */
+    uint64_t written_ns;         /* Monotonic. */
+    enum lp_run_source source;
+    bool outdated; /* Its file is newer. */
+};
+
+struct lp_run_gather {
+    struct lp_run_attempts attempts;
+    struct lp_run_unreadable *unreadable; /* Owned. */
+    size_t n_unreadable, unreadable_room;
+    struct lp_run_image *images; /* Owned. */
+    size_t n_images, images_room;
+    struct lp_text *names; /* Owned: workers taken in. */
+    size_t n_names, names_room;
+    struct lp_run_table seen; /* Of names. */
+    struct lp_view only;      /* Borrowed: the one run id that is taken in; NULL: all. */
+    struct lp_run_document document;
+    struct lp_run_buffer buffer;
+};
+
+/* *gather must be zeroed before its first use. All return 0, or -1 without memory: then there is only release. */
+
+/* Takes in an image's document: a lp_run_live_fn, context being the gather. */
+int lp_run_gather_image(void *gather, const char *label, const char *bytes, size_t len, enum lp_run_source source);
+/* Takes in a file, or names it. */
+int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file);
+/* Takes in the images that no file has outdated. After the files. */
+int lp_run_gather_images(struct lp_run_gather *gather);
+
+/* Forgets all but the images, to begin anew with one attempt only. */
+void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_view only);
+void lp_run_gather_release(struct lp_run_gather *gather);
+
+#endif

@@ -1,0 +1,93 @@
+#include "run/line.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+
+static void append(struct lp_run_line *line, const char *bytes, size_t len)
+{
+    if (line->failed)
+        return;
+    if (line->room - line->len < len) {
+        size_t room = (line->len + len) * 2;
+        char *moved = realloc(line->bytes, room);
+        if (!moved) {
+            line->failed = true;
+            return;
+        }
+        line->bytes = moved;
+        line->room = room;
+    }
+    memcpy(line->bytes + line->len, bytes, len);
+    line->len += len;
+}
+
+void lp_run_line_add(struct lp_run_line *line, const char *format, ...)
+{
+    char piece[512];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(piece, sizeof piece, format, args);
+    va_end(args);
+    if (len > 0)
+        append(line, piece, (size_t)len < sizeof piece ? (size_t)len : sizeof piece - 1);
+}
+
+/* Whether a sequence (of lp_text_sequence) prints as itself on one line. */
+static bool is_plain(const char *sequence, size_t len)
+{
+    const unsigned char *byte = (const unsigned char *)sequence;
+    if (len == 1)
+        return byte[0] >= 0x20 && byte[0] != 0x7f;
+    if (len == 2)
+        return byte[0] != 0xc2 || byte[1] >= 0xa0;
+    if (len == 3 && byte[0] == 0xed)
+        return byte[1] < 0xa0;
+    return len != 3 || byte[0] != 0xe2 || byte[1] != 0x80 || (byte[2] != 0xa8 && byte[2] != 0xa9);
+}
+
+void lp_run_line_text(struct lp_run_line *line, struct lp_view text)
+{
+    while (text.len) {
+        size_t len = lp_text_sequence(text);
+        if (len && is_plain(text.bytes, len))
+            append(line, text.bytes, len);
+        else
+            append(line, replacement, sizeof replacement - 1);
+        size_t used = len ? len : 1;
+        text.bytes += used;
+        text.len -= used;
+    }
+}
+
+void lp_run_line_duration(struct lp_run_line *line, uint64_t ns)
+{
+    unsigned long long seconds = ns / UINT64_C(1000000000), minutes = seconds / 60, hours = minutes / 60;
+    if (ns < 1000)
+        lp_run_line_add(line, "%lluns", (unsigned long long)ns);
+    else if (ns < 1000000)
+        lp_run_line_add(line, "%.1fus", (double)ns / 1e3);
+    else if (ns < 1000000000)
+        lp_run_line_add(line, "%.1fms", (double)ns / 1e6);
+    else if (minutes == 0)
+        lp_run_line_add(line, "%.1fs", (double)ns / 1e9);
+    else if (hours == 0)
+        lp_run_line_add(line, "%llum %02llus", minutes, seconds % 60);
+    else
+        lp_run_line_add(line, "%lluh %02llum", hours, minutes % 60);
+}
+
+char *lp_run_line_take(struct lp_run_line *line)
+{
+    append(line, "", 1);
+    char *bytes = line->bytes;
+    if (line->failed) {
+        free(bytes);
+        bytes = NULL;
+    }
+    *line = (struct lp_run_line){0};
+    return bytes;
+}

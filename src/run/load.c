@@ -1,0 +1,194 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/build.h"
+#include "run/caveats.h"
+#include "run/live.h"
+
+#define FILES_BETWEEN_PROGRESS 256
+
+/* A load under way; where the message for a failure goes. */
+struct load {
+    const char *dir;                      /* Borrowed. */
+    const struct lp_run_options *options; /* Borrowed. */
+    char *message;                        /* Borrowed. */
+    size_t message_size;
+    int dir_fd;
+    struct lp_run_files files;
+    struct lp_run_gather gather;
+    struct lp_run *run; /* Owned until handed out. */
+};
+
+/* The one line of a failure, free of anything that would not print. */
+static int fail(const struct load *load, enum lp_run_status status, const char *before, const char *after)
+{
+    struct lp_run_line line = {0};
+    lp_run_line_add(&line, "%s'", before);
+    lp_run_line_text(&line, (struct lp_view){load->dir, strlen(load->dir)});
+    lp_run_line_add(&line, "'%s", after);
+    char *text = lp_run_line_take(&line);
+    if (load->message_size)
+        snprintf(load->message, load->message_size, "%s", text ? text : "out of memory");
+    free(text);
+    return status;
+}
+
+static int fail_memory(const struct load *load)
+{
+    return fail(load, LP_RUN_SYSTEM, "out of memory while reading ", "");
+}
+
+static int fail_errno(const struct load *load)
+{
+    char why[128];
+    snprintf(why, sizeof why, ": %m");
+    return fail(load, LP_RUN_SYSTEM, "cannot read the run directory ", why);
+}
+
+static int open_dir(struct load *load)
+{
+    load->dir_fd = open(load->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (load->dir_fd >= 0)
+        return LP_RUN_OK;
+    if (errno == ENOENT)
+        return fail(load, LP_RUN_MISSING, "no directory ", ": give the run_dir that the program was profiled with");
+    if (errno == ENOTDIR)
+        return fail(load, LP_RUN_MISSING, "",
+                    " is not a directory: give the run_dir that the program was profiled with");
+    return fail_errno(load);
+}
+
+static int fail_empty(const struct load *load)
+{
+    return fail(load, LP_RUN_EMPTY, "no worker has written to ",
+                " yet: was the program run with its profiler switched on (LINEPROFILER_PROFILE=1)?");
+}
+
+/* Names the first of the files that could not be read. */
+static int fail_nothing(const struct load *load)
+{
+    const struct lp_run_gather *gather = &load->gather;
+    struct lp_run_line line = {0};
+    if (!gather->n_unreadable)
+        return fail_empty(load);
+    lp_run_line_add(&line, ": none of its %zu worker file%s could be read, the first: %s: %s", gather->n_unreadable,
+                    lp_run_plural(gather->n_unreadable), gather->unreadable[0].path, gather->unreadable[0].reason);
+    char *text = lp_run_line_take(&line);
+    int status = text ? fail(load, LP_RUN_NOTHING, "", text) : fail_memory(load);
+    free(text);
+    return status;
+}
+
+static void show_progress(const struct load *load, size_t done)
+{
+    const struct lp_run_options *options = load->options;
+    if (options && options->progress && (done % FILES_BETWEEN_PROGRESS == 0 || done == load->files.n_files))
+        options->progress(options->progress_context, done, load->files.n_files);
+}
+
+static int gather_all(struct load *load)
+{
+    for (size_t i = 0; i < load->files.n_files; i++) {
+        if (lp_run_gather_file(&load->gather, load->dir_fd, &load->files.files[i]) < 0)
+            return -1;
+        show_progress(load, i + 1);
+    }
+    return lp_run_gather_images(&load->gather);
+}
+
+/* Gathers everything, and again with the newest attempt alone if its figures had been dropped. *newest is NULL if
+   nothing was readable. */
+static int gather_newest(struct load *load, struct lp_run_attempt **newest)
+{
+    struct lp_run_gather *gather = &load->gather;
+    if (gather_all(load) < 0 || lp_run_build_superseded(load->run, &gather->attempts) < 0)
+        return -1;
+    *newest = lp_run_attempts_newest(&gather->attempts);
+    if (!*newest || !(*newest)->dropped)
+        return 0;
+    struct lp_text run_id;
+    if (lp_text_copy(&run_id, lp_text_view(&(*newest)->run_id)) < 0)
+        return -1;
+    lp_run_gather_restart(gather, lp_text_view(&run_id));
+    int result = gather_all(load);
+    *newest = lp_run_attempts_newest(&gather->attempts);
+    gather->only = (struct lp_view){NULL, 0};
+    lp_text_release(&run_id);
+    return result;
+}
+
+/* Text of metadata.json if it is JSON, NULL if not or if there is none; -1 without memory. */
+static int read_metadata(struct load *load)
+{
+    struct lp_run_fault fault;
+    const struct lp_run_buffer *buffer = &load->gather.buffer;
+    if (lp_run_read_file(&load->gather.buffer, load->dir_fd, "metadata.json", &fault) < 0)
+        return fault.no_memory ? -1 : 0;
+    json_t *json = json_loadb(buffer->bytes, buffer->len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json)
+        return 0;
+    json_decref(json);
+    load->run->metadata = strndup(buffer->bytes, buffer->len);
+    return load->run->metadata ? 0 : -1;
+}
+
+static int build(struct load *load, struct lp_run_attempt *newest)
+{
+    struct lp_run *run = load->run;
+    if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_unreadable(run, &load->gather) < 0)
+        return -1;
+    lp_run_build_times(run);
+    return read_metadata(load) < 0 ? -1 : lp_run_caveats(run);
+}
+
+static int find_documents(struct load *load)
+{
+    bool images = !load->options || !load->options->no_images;
+    if (images && lp_run_live_each(load->dir, lp_run_gather_image, &load->gather) != 0)
+        return fail_memory(load);
+    if (lp_run_scan(&load->files, load->dir_fd) < 0)
+        return fail_errno(load);
+    if (!load->files.n_files && !load->gather.n_images && !load->gather.n_unreadable)
+        return fail_empty(load);
+    return LP_RUN_OK;
+}
+
+static int load_run(struct load *load)
+{
+    struct lp_run_attempt *newest = NULL;
+    int status = open_dir(load);
+    if (status == LP_RUN_OK)
+        status = find_documents(load);
+    if (status != LP_RUN_OK)
+        return status;
+    load->run = calloc(1, sizeof *load->run);
+    if (!load->run || !(load->run->dir = strdup(load->dir)) || gather_newest(load, &newest) < 0)
+        return fail_memory(load);
+    if (!newest)
+        return fail_nothing(load);
+    return build(load, newest) < 0 ? fail_memory(load) : LP_RUN_OK;
+}
+
+int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message,
+                size_t message_size)
+{
+    struct load load = {.dir = dir, .options = options, .message = message, .message_size = message_size, .dir_fd = -1};
+    int status = load_run(&load);
+    if (status != LP_RUN_OK) {
+        lp_run_free(load.run);
+        load.run = NULL;
+    } else if (message_size) {
+        message[0] = '\0';
+    }
+    *run = load.run;
+    lp_run_files_release(&load.files);
+    lp_run_gather_release(&load.gather);
+    if (load.dir_fd >= 0)
+        close(load.dir_fd);
+    return status;
+}

@@ -1,0 +1,71 @@
+#include <stdlib.h>
+
+#include "run/fold.h"
+
+void lp_run_free(struct lp_run *run)
+{
+    if (!run)
+        return;
+    lp_run_phase_free(run->tree);
+    for (size_t i = 0; i < run->n_roles; i++) {
+        lp_run_phase_free(run->roles[i].tree);
+        lp_text_release(&run->roles[i].name);
+        free(run->roles[i].workers);
+    }
+    for (size_t i = 0; i < run->n_workers; i++)
+        lp_run_worker_release(&run->workers[i]);
+    for (size_t i = 0; i < run->n_hosts; i++)
+        lp_text_release(&run->hosts[i]);
+    for (size_t i = 0; i < run->n_unreadable; i++) {
+        free(run->unreadable[i].path);
+        free(run->unreadable[i].reason);
+    }
+    for (size_t i = 0; i < run->n_superseded; i++)
+        lp_text_release(&run->superseded[i].run_id);
+    for (size_t i = 0; i < run->n_caveats; i++)
+        free(run->caveats[i].text);
+    lp_text_release(&run->run_id);
+    free(run->roles);
+    free(run->workers);
+    free(run->hosts);
+    free(run->unreadable);
+    free(run->superseded);
+    free(run->caveats);
+    free(run->metadata);
+    free(run->dir);
+    free(run);
+}
+
+const struct lp_run_phase *lp_run_phase_child(const struct lp_run_phase *phase, const char *name, size_t len)
+{
+    size_t from = 0, to = phase->n_children;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        const struct lp_run_phase *child = phase->children[middle];
+        int order = lp_text_compare(lp_text_view(&child->name), (struct lp_view){name, len});
+        if (order == 0)
+            return child;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char *name, size_t len)
+{
+    size_t from = 0, to = run->n_roles;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        const struct lp_run_role *role = &run->roles[middle];
+        int order = lp_text_compare(lp_text_view(&role->name), (struct lp_view){name, len});
+        if (order == 0)
+            return role;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
