@@ -1,9 +1,10 @@
-"""The Connect Four example: its rules."""
+"""The Connect Four example: its rules, network and search."""
 
 # ruff: noqa: E402 - the example is a program: it has to be found before it can be imported
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "connect_four"
 sys.path.insert(0, str(EXAMPLE.parent))
 
 import numpy as np
-from connect_four import game
-from connect_four.game import COLUMNS, ROWS, Positions
+from connect_four import game, mcts, net
+from connect_four.game import COLUMNS, ROWS, Floats, Positions
+from connect_four.net import Adam, Network, Targets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +72,13 @@ def playable(columns: list[int]) -> Iterator[int]:
         if naive.is_legal(column) and not naive.has_won(naive.other):
             naive.play(column)
             yield column
+
+
+def even_handed(positions: Positions) -> tuple[Floats, Floats]:
+    """A network without opinions: every legal column is as likely, every game as good as drawn."""
+    legal = game.legal_columns(positions)
+    chances = legal / np.maximum(legal.sum(axis=1, keepdims=True), 1)
+    return chances.astype(np.float32), np.zeros(len(positions), np.float32)
 
 
 # The rules
@@ -134,3 +143,114 @@ def test_many_positions_at_once_are_judged_as_each_alone(games: list[list[int]])
     for index, position in enumerate(alone):
         assert (lost[index], drawn[index]) == tuple(flag[0] for flag in game.endings(position))
         assert (game.legal_columns(together)[index] == game.legal_columns(position)[0]).all()
+
+
+# The network
+
+
+def random_openings(count: int, rng: np.random.Generator) -> Positions:
+    positions = Positions.empty(count)
+    for _ in range(4):
+        positions = game.play(positions, rng.integers(COLUMNS, size=count))
+    return positions
+
+
+def random_targets(positions: Positions, rng: np.random.Generator) -> Targets:
+    policy = rng.random((len(positions), COLUMNS)) * game.legal_columns(positions)
+    policy /= policy.sum(axis=1, keepdims=True)
+    value = rng.uniform(-1, 1, len(positions))
+    return Targets(policy.astype(np.float32), value.astype(np.float32))
+
+
+def test_the_gradient_matches_finite_differences() -> None:
+    rng = np.random.default_rng(5)
+    network = Network(Network.untrained(rng).parameters.astype(np.float64))
+    network.parameters += 0.05 * rng.standard_normal(net.PARAMETERS)  # biases take part as well
+    positions = random_openings(8, rng)
+    targets = random_targets(positions, rng)
+    gradient = network.backward(network.forward(positions), targets)
+
+    def loss_with(parameter: int, change: float) -> float:
+        changed = Network(network.parameters.copy())
+        changed.parameters[parameter] += change
+        return net.loss(changed.forward(positions), targets)
+
+    numbers = net.Layers.of(np.arange(net.PARAMETERS, dtype=np.float32))
+    for field in dataclasses.fields(net.Layers):
+        for parameter in rng.choice(getattr(numbers, field.name).ravel(), 20).astype(int):
+            slope = (loss_with(parameter, 1e-6) - loss_with(parameter, -1e-6)) / 2e-6
+            assert gradient[parameter] == pytest.approx(slope, rel=1e-4, abs=1e-8), field.name
+
+
+@unhurried
+@given(column_lists)
+def test_the_policy_shares_out_one_among_the_legal_columns(columns: list[int]) -> None:
+    position = position_after(list(playable(columns)))
+    legal = game.legal_columns(position)
+    if legal.any():
+        policy, value = Network.untrained(np.random.default_rng(0)).predict(position)
+        assert policy.sum() == pytest.approx(1, abs=1e-6)
+        assert (policy[~legal] == 0).all()
+        assert -1 <= value[0] <= 1
+
+
+def test_adam_steps_lower_the_loss() -> None:
+    rng = np.random.default_rng(2)
+    network = Network.untrained(rng)
+    positions = random_openings(64, rng)
+    targets = random_targets(positions, rng)
+    optimiser = Adam(network.parameters, learning_rate=1e-3)
+    before = net.loss(network.forward(positions), targets)
+    for _ in range(50):
+        optimiser.step(network.backward(network.forward(positions), targets))
+    assert net.loss(network.forward(positions), targets) < before
+
+
+# The search
+
+WINS_IN_ONE = [("030303", 0), ("001122", 3), ("0112322363", 3), ("6554344303", 3)]
+"""The moves so far, and the column with which the player to move completes a line of four."""
+
+LOSSES_IN_ONE = [("636303", 3), ("606152", 3), ("011232233", 3)]
+"""The moves so far, and the column that the opponent would win with."""
+
+
+@pytest.mark.parametrize(("moves", "winning"), WINS_IN_ONE)
+def test_the_search_finds_a_win_in_one(moves: str, winning: int) -> None:
+    position = position_after(moves)
+    assert game.endings(game.play(position, np.array([winning])))[0][0]
+    assert mcts.search(position, even_handed, simulations=100)[0].argmax() == winning
+
+
+@pytest.mark.parametrize(("moves", "blocking"), LOSSES_IN_ONE)
+def test_the_search_blocks_a_loss_in_one(moves: str, blocking: int) -> None:
+    position = position_after(moves)
+    threat = Positions(own=position.other, other=position.own)
+    assert game.endings(game.play(threat, np.array([blocking])))[0][0]
+    assert mcts.search(position, even_handed, simulations=200)[0].argmax() == blocking
+
+
+def test_games_searched_together_do_not_disturb_each_other() -> None:
+    positions = [position_after(moves) for moves, _ in WINS_IN_ONE + LOSSES_IN_ONE]
+    together = mcts.search(game.concatenate(positions), even_handed, simulations=50)
+    alone = [mcts.search(position, even_handed, simulations=50)[0] for position in positions]
+    assert (together == np.array(alone)).all()
+
+
+@unhurried
+@given(column_lists, st.integers(1, 30))
+def test_every_simulation_visits_one_legal_column(columns: list[int], simulations: int) -> None:
+    position = position_after(list(playable(columns)))
+    lost, drawn = game.endings(position)
+    if not lost[0] and not drawn[0]:
+        visits = mcts.search(position, even_handed, simulations)
+        assert visits.sum() == simulations
+        assert (visits[~game.legal_columns(position)] == 0).all()
+
+
+def test_columns_are_drawn_in_proportion_to_their_weights() -> None:
+    weights = np.tile(np.array([0, 1, 0, 3, 0, 0, 0], np.float32), (10_000, 1))
+    drawn = mcts.draw_columns(weights, np.random.default_rng(0))
+    counts = np.bincount(drawn, minlength=COLUMNS)
+    assert counts[3] == pytest.approx(7_500, rel=0.05)
+    assert counts[1] + counts[3] == 10_000
