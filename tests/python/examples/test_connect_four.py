@@ -1,12 +1,18 @@
-"""The Connect Four example: its rules, network and search."""
+"""The Connect Four example: its rules, network, search and learning, and whole runs of it."""
 
 # ruff: noqa: E402 - the example is a program: it has to be found before it can be imported
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+import select
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +23,20 @@ sys.path.insert(0, str(EXAMPLE.parent))
 
 import numpy as np
 from connect_four import game, mcts, net
+from connect_four.actor import SelfPlay
+from connect_four.channels import Experience
+from connect_four.evaluator import play_match, random_openings
 from connect_four.game import COLUMNS, ROWS, Floats, Positions
+from connect_four.learner import Learner
 from connect_four.net import Adam, Network, Targets
+from connect_four.replay import Replay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from lineprofiler.accounting import merge_run
+
+HANG_S = 300
+"""Not an expectation: a run that takes so long is taken to hang."""
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 column_lists = st.lists(st.integers(0, COLUMNS - 1), max_size=3 * COLUMNS * ROWS)
@@ -148,13 +164,6 @@ def test_many_positions_at_once_are_judged_as_each_alone(games: list[list[int]])
 # The network
 
 
-def random_openings(count: int, rng: np.random.Generator) -> Positions:
-    positions = Positions.empty(count)
-    for _ in range(4):
-        positions = game.play(positions, rng.integers(COLUMNS, size=count))
-    return positions
-
-
 def random_targets(positions: Positions, rng: np.random.Generator) -> Targets:
     policy = rng.random((len(positions), COLUMNS)) * game.legal_columns(positions)
     policy /= policy.sum(axis=1, keepdims=True)
@@ -254,3 +263,130 @@ def test_columns_are_drawn_in_proportion_to_their_weights() -> None:
     counts = np.bincount(drawn, minlength=COLUMNS)
     assert counts[3] == pytest.approx(7_500, rel=0.05)
     assert counts[1] + counts[3] == 10_000
+
+
+# Self-play and learning
+
+
+def finished_games(count: int, seed: int = 0) -> list[Experience]:
+    self_play = SelfPlay(16, even_handed, simulations=8, rng=np.random.default_rng(seed))
+    games: list[Experience] = []
+    while len(games) < count:
+        games += self_play.move()
+    return games
+
+
+def test_a_finished_game_is_told_from_its_first_move_to_its_last() -> None:
+    for experience in finished_games(40):
+        positions, targets = experience.positions, experience.targets
+        assert positions.own[0] == positions.other[0] == 0
+        stones = game.cells(positions.own | positions.other).sum(axis=1)
+        assert stones.tolist() == list(range(len(positions)))
+        assert targets.policy.sum(axis=1) == pytest.approx(1)
+        # Players alternate, so a win for the one is a loss for the other, move by move.
+        assert (targets.value[1:] == -targets.value[:-1]).all()
+        assert targets.value[-1] in (0, 1)
+
+
+def test_the_replay_keeps_the_newest_positions_and_mirrors_half() -> None:
+    replay = Replay(capacity=50, rng=np.random.default_rng(0))
+    games = finished_games(20)
+    for experience in games:
+        replay.add(experience)
+    newest = game.concatenate([experience.positions for experience in games])[-50:]
+    positions, targets = replay.sample(200)
+    positions[:100] = game.mirror(positions[:100])
+    known = set(zip(newest.own.tolist(), newest.other.tolist(), strict=True))
+    assert set(zip(positions.own.tolist(), positions.other.tolist(), strict=True)) <= known
+    # A mirrored position has its policy mirrored along: no full column gets a share.
+    positions[:100] = game.mirror(positions[:100])
+    assert (targets.policy[~game.legal_columns(positions)] == 0).all()
+
+
+def test_training_makes_the_network_stronger() -> None:
+    rng = np.random.default_rng(1)
+    first = Network.untrained(rng)
+    trained = Network(first.parameters.copy())
+    learner = Learner(trained, rng)
+    self_play = SelfPlay(64, trained.predict, simulations=16, rng=rng)
+    for _ in range(250):
+        learner.learn(self_play.move())
+    result = play_match(trained, first, random_openings(50, rng), simulations=16)
+    assert sum(result) == 100
+    assert result.won > result.lost
+
+
+# Whole runs
+
+
+@contextmanager
+def run_of_example(run_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The example as a user starts it, in a process group of its own as in a terminal."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LINEPROFILER_")}
+    command = [sys.executable, str(EXAMPLE), "--run-dir", str(run_dir), *options]
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # its children end when it is gone
+
+
+def children_of(process: subprocess.Popen[str]) -> dict[str, int]:
+    """The process ids that the first line of output names."""
+    assert process.stdout is not None
+    first_line = process.stdout.readline()
+    return {name: int(pid) for name, pid in re.findall(r"(\w[\w ]*) \((\d+)\)", first_line)}
+
+
+def has_ended(pid_fd: int) -> bool:
+    """Wait for a process to end, even if it is nobody's to wait for."""
+    return bool(select.select([pid_fd], [], [], HANG_S)[0])
+
+
+def test_a_short_run_ends_well_and_every_role_is_profiled(tmp_path: Path) -> None:
+    options = ("--seconds", "1", "--actors", "2", "--simulations", "4")
+    with run_of_example(tmp_path / "profile", *options) as process:
+        output, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, errors
+    assert errors == ""
+    *_, match, last_line = output.splitlines()
+    assert re.search(r"\d+ won, \d+ drawn, \d+ lost: \d+% of the points", match)
+    assert last_line.endswith(f"lineprofiler report {tmp_path / 'profile'}")
+
+    run = merge_run(tmp_path / "profile", with_samples=False)
+    assert set(run.roles) == {"launcher", "actor", "inference", "learner", "evaluator"}
+
+
+def test_a_dead_child_is_named_and_ends_the_run(tmp_path: Path) -> None:
+    with run_of_example(tmp_path / "profile", "--seconds", "600") as process:
+        children = children_of(process)
+        os.kill(children["actor 1"], signal.SIGKILL)
+        _, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 1
+    assert "actor 1 was killed by SIGKILL" in errors
+
+
+def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
+    with run_of_example(tmp_path / "profile", "--seconds", "600") as process:
+        children = [os.pidfd_open(pid) for pid in children_of(process).values()]
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+    assert output.splitlines()[-1].endswith(f"lineprofiler report {tmp_path / 'profile'}")
+    assert all(has_ended(child) for child in children)
+
+
+def test_no_process_outlives_a_launcher_that_was_killed(tmp_path: Path) -> None:
+    with run_of_example(tmp_path / "profile", "--seconds", "600") as process:
+        children = [os.pidfd_open(pid) for pid in children_of(process).values()]
+        process.kill()
+        process.communicate(timeout=HANG_S)
+    assert all(has_ended(child) for child in children)
