@@ -1,0 +1,71 @@
+#include "cli/arguments.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_cli *cli,
+                            const struct lp_cli_command *command, const char *shorts, const struct option *longs,
+                            int argc, char **argv)
+{
+    *arguments = (struct lp_cli_arguments){.cli = cli,
+                                           .command = command,
+                                           .longs = longs,
+                                           .argc = argc,
+                                           .argv = argv,
+                                           .saved_optind = optind,
+                                           .saved_opterr = opterr,
+                                           .saved_optopt = optopt,
+                                           .saved_optarg = optarg};
+    /* '-': operands come in their place. ':': a missing value is told from an unknown option. */
+    snprintf(arguments->spec, sizeof arguments->spec, "-:%s", shorts);
+    optind = 0; /* GNU: begin anew. */
+    opterr = 0;
+}
+
+static bool has_value_of(const struct option *longs, int value)
+{
+    for (; longs->name != NULL; longs++)
+        if (longs->val == value)
+            return true;
+    return false;
+}
+
+/* getopt says which letter or value it stumbled over in optopt (0: no option of that name), and has
+ * just left the word. */
+static int mistake(const struct lp_cli_arguments *arguments, int option)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    const char *word = arguments->argv[optind - 1];
+    const char *what = "unknown option '%s'; see lineprofiler %s --help";
+    if (option == ':')
+        what = "option '%s' needs a value; see lineprofiler %s --help";
+    else if (optopt != 0 && has_value_of(arguments->longs, optopt))
+        what = "option '%s' takes no value; see lineprofiler %s --help";
+    else if (optopt > ' ' && optopt < 127)
+        word = letter;
+    lp_cli_wrong(arguments->cli, arguments->command, what, word, arguments->command->name);
+    return -1;
+}
+
+int lp_cli_arguments_next(struct lp_cli_arguments *arguments)
+{
+    int option = getopt_long(arguments->argc, arguments->argv, arguments->spec, arguments->longs, NULL);
+    if (option == '?' || option == ':')
+        return mistake(arguments, option);
+    arguments->value = optarg;
+    if (option != -1)
+        return option;
+    if (optind >= arguments->argc) /* Behind "--" only operands are left. */
+        return 0;
+    arguments->value = arguments->argv[optind++];
+    return LP_CLI_OPERAND;
+}
+
+void lp_cli_arguments_end(struct lp_cli_arguments *arguments)
+{
+    optind = arguments->saved_optind;
+    opterr = arguments->saved_opterr;
+    optopt = arguments->saved_optopt;
+    optarg = arguments->saved_optarg;
+}

@@ -1,0 +1,183 @@
+/* `lineprofiler report DIR`: one run, as text or JSON. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "report/report.h"
+#include "run/run.h"
+
+static const char help[] =
+    "  --json               the same figures as JSON (docs/report-json.md); short for --format "
+    "json\n"
+    "  --format text|json   text is the default\n"
+    "  --no-samples         phases only: leaves out the resource samples, the bulk of a long run\n"
+    "  -o, --output PATH    write to PATH, whole or not at all\n"
+    "  --color auto|always|never\n"
+    "                       auto: on a terminal, unless NO_COLOR is set\n"
+    "  -h, --help           this text\n"
+    "\n"
+    "A run that is still going can be read at any time, without disturbing it.\n"
+    "\n"
+    "Examples:\n"
+    "  lineprofiler report profile/\n"
+    "  lineprofiler report profile/ --json | jq '.roles[].phases[] | {path, wait_share}'\n"
+    "  lineprofiler report profile/ -o report.txt\n"
+    "\n"
+    "Exit status: 0 done; 2 wrong usage, no such directory, or nothing readable in it.\n";
+
+enum colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
+
+struct choices {
+    const char *dir, *path; /* Borrowed from argv. */
+    const struct lp_report_format *format;
+    enum colour colour;
+    bool no_samples, help;
+};
+
+enum { OPTION_JSON = 256, OPTION_FORMAT, OPTION_NO_SAMPLES, OPTION_COLOR };
+
+static const struct option longs[] = {
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"no-samples", no_argument, NULL, OPTION_NO_SAMPLES},
+    {"output", required_argument, NULL, 'o'},
+    {"color", required_argument, NULL, OPTION_COLOR},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static bool choose_colour(struct choices *choices, const char *word)
+{
+    static const char *const words[] = {"auto", "always", "never"};
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            choices->colour = (enum colour)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 0, or -1 after a line on err. */
+static int choose(struct choices *choices, const struct lp_cli_arguments *arguments, int option)
+{
+    switch (option) {
+    case OPTION_JSON:
+        choices->format = &lp_report_json;
+        return 0;
+    case OPTION_FORMAT:
+        choices->format = lp_report_format_find(arguments->value);
+        if (choices->format != NULL)
+            return 0;
+        lp_cli_wrong(arguments->cli, arguments->command, "no format '%s'; there are text and json", arguments->value);
+        return -1;
+    case OPTION_NO_SAMPLES:
+        choices->no_samples = true;
+        return 0;
+    case OPTION_COLOR:
+        if (choose_colour(choices, arguments->value))
+            return 0;
+        lp_cli_wrong(arguments->cli, arguments->command, "no color '%s'; there are auto, always and never",
+                     arguments->value);
+        return -1;
+    case 'o':
+        choices->path = arguments->value;
+        return 0;
+    case 'h':
+        choices->help = true;
+        return 0;
+    default:
+        if (choices->dir == NULL) {
+            choices->dir = arguments->value;
+            return 0;
+        }
+        lp_cli_wrong(arguments->cli, arguments->command, "one directory at a time: '%s' and '%s' were named",
+                     choices->dir, arguments->value);
+        return -1;
+    }
+}
+
+static int read_arguments(struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,
+                          int argc, char **argv)
+{
+    struct lp_cli_arguments arguments;
+    int option, error = 0;
+    *choices = (struct choices){.format = &lp_report_text};
+    lp_cli_arguments_begin(&arguments, cli, command, "ho:", longs, argc, argv);
+    while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
+        error = option < 0 ? -1 : choose(choices, &arguments, option);
+    lp_cli_arguments_end(&arguments);
+    if (error != 0 || choices->help || choices->dir != NULL)
+        return error;
+    lp_cli_wrong(cli, command, "name the run directory, as in: lineprofiler report profile/");
+    return -1;
+}
+
+static bool wants_colour(const struct choices *choices, bool terminal)
+{
+    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (choices->colour != COLOUR_AUTO)
+        return choices->colour == COLOUR_ALWAYS;
+    return terminal && (no_colour == NULL || *no_colour == '\0') && !(term != NULL && strcmp(term, "dumb") == 0);
+}
+
+static int write_report(const struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,
+                        const struct lp_analysis *analysis)
+{
+    struct lp_cli_output output;
+    struct lp_report_sink sink;
+    struct lp_report_options options = {0};
+    if (lp_cli_output_open(&output, cli, command, choices->path) != 0)
+        return LP_CLI_WRONG;
+    bool terminal = lp_cli_output_is_terminal(&output, &options.width);
+    options.colour = wants_colour(choices, terminal);
+    lp_report_sink_init(&sink, lp_report_put_file, output.file);
+    int error = choices->format->write(analysis, &options, &sink);
+    return lp_cli_output_close(&output, error);
+}
+
+static int load(struct lp_run **run, const struct choices *choices, const struct lp_cli *cli,
+                const struct lp_cli_command *command)
+{
+    char message[1024];
+    struct lp_cli_progress progress;
+    lp_cli_progress_begin(&progress, cli->err);
+    struct lp_run_options options = {
+        .no_samples = choices->no_samples, .progress = lp_cli_progress_step, .progress_context = &progress};
+    int status = lp_run_load(run, choices->dir, &options, message, sizeof message);
+    lp_cli_progress_end(&progress);
+    if (status != LP_RUN_OK)
+        lp_cli_wrong(cli, command, "%s", message);
+    return status;
+}
+
+static int report(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv)
+{
+    struct choices choices;
+    struct lp_run *run = NULL;
+    struct lp_analysis *analysis = NULL;
+    int status;
+    if (read_arguments(&choices, cli, command, argc, argv) != 0)
+        return LP_CLI_WRONG;
+    if (choices.help)
+        return lp_cli_help(cli, command);
+    if (load(&run, &choices, cli, command) != LP_RUN_OK)
+        return LP_CLI_WRONG;
+    if (lp_analysis_make(&analysis, run) == 0)
+        status = write_report(&choices, cli, command, analysis);
+    else
+        status = lp_cli_wrong(cli, command, "out of memory");
+    lp_analysis_free(analysis);
+    lp_run_free(run);
+    return status;
+}
+
+const struct lp_cli_command lp_cli_report = {
+    .name = "report",
+    .operands = "DIR",
+    .summary = "Where the time of a run went, by role and phase",
+    .help = help,
+    .run = report,
+};

@@ -1,0 +1,210 @@
+/* K13: the figures for programs. docs/report-json.md tells each key, docs/report.schema.json its
+ * type. */
+#include <errno.h>
+
+#include "report/json_facts.h"
+#include "report/json_value.h"
+#include "report/report.h"
+
+#define FORMAT_NAME "lineprofiler-report"
+/* Goes up when a program written for the old version would misread the new one; a new key does not
+ * raise it. */
+#define FORMAT_VERSION 1
+
+static void index_or_null(struct lp_emit *emit, const char *key, size_t index)
+{
+    if (index == LP_ANALYSIS_NONE)
+        lp_report_json_null(emit, key);
+    else
+        lp_report_json_count(emit, key, index);
+}
+
+/* --- phases --- */
+
+static void path(struct lp_emit *emit, const char *key, const struct lp_analysis_role *role, size_t phase)
+{
+    unsigned depth = phase == LP_ANALYSIS_NONE ? 0 : role->phases[phase].depth;
+    lp_report_json_array(emit, key);
+    for (unsigned level = 1; level <= depth; level++) {
+        size_t at = phase;
+        while (role->phases[at].depth > level)
+            at = role->phases[at].parent;
+        lp_report_json_text(emit, NULL, &role->phases[at].phase->name);
+    }
+    lp_emit_close(emit, ']');
+}
+
+static void counters(struct lp_emit *emit, const struct lp_run_phase *phase)
+{
+    lp_report_json_array(emit, "counters");
+    for (size_t i = 0; i < phase->n_counters; i++) {
+        const struct lp_run_counter *counter = &phase->counters[i];
+        struct lp_analysis_counter figures = lp_analysis_counter(phase, counter);
+        lp_report_json_object(emit, NULL);
+        lp_report_json_text(emit, "name", &counter->name);
+        lp_report_json_signed(emit, "total", counter->sum);
+        lp_report_json_real(emit, "rate_per_s", figures.rate_per_s);
+        lp_report_json_real(emit, "each_ns", figures.each_ns);
+        lp_report_json_count(emit, "calls", counter->calls);
+        lp_report_json_signed(emit, "min", counter->min);
+        lp_report_json_signed(emit, "max", counter->max);
+        lp_report_json_bool(emit, "saturated", counter->saturated);
+        lp_emit_close(emit, '}');
+    }
+    lp_emit_close(emit, ']');
+}
+
+static void times(struct lp_emit *emit, const struct lp_analysis_phase *figures)
+{
+    const struct lp_run_phase *phase = figures->phase;
+    lp_report_json_count(emit, "calls", phase->calls);
+    lp_report_json_count(emit, "wall_ns", phase->wall_ns);
+    lp_report_json_count(emit, "self_ns", figures->self_ns);
+    if (phase->cpu_known) {
+        lp_report_json_count(emit, "cpu_ns", phase->cpu_ns);
+        lp_report_json_count(emit, "wait_ns", figures->wait_ns);
+        lp_report_json_count(emit, "wait_base_ns", figures->wait_base_ns);
+    } else {
+        lp_report_json_null(emit, "cpu_ns");
+        lp_report_json_null(emit, "wait_ns");
+        lp_report_json_null(emit, "wait_base_ns");
+    }
+    lp_report_json_count(emit, "late_wall_ns", phase->late_wall_ns);
+    lp_report_json_count(emit, "open_calls", phase->open_calls);
+    lp_report_json_count(emit, "open_wall_ns", phase->open_wall_ns);
+}
+
+static void derived(struct lp_emit *emit, const struct lp_analysis_phase *figures)
+{
+    lp_report_json_real(emit, "share", figures->share);
+    lp_report_json_real(emit, "parent_share", figures->parent_share);
+    lp_report_json_real(emit, "self_share", figures->self_share);
+    lp_report_json_real(emit, "wait_share", figures->wait_share);
+    lp_report_json_real(emit, "mean_ns", figures->mean_ns);
+    lp_report_json_real(emit, "p50_ns", figures->p50_ns);
+    lp_report_json_real(emit, "p95_ns", figures->p95_ns);
+    lp_report_json_real(emit, "p99_ns", figures->p99_ns);
+}
+
+static void phases(struct lp_emit *emit, const struct lp_analysis_role *role)
+{
+    lp_report_json_array(emit, "phases");
+    for (size_t i = 0; i < role->n_phases; i++) {
+        const struct lp_analysis_phase *figures = &role->phases[i];
+        lp_emit_newline(emit);
+        lp_report_json_object(emit, NULL);
+        path(emit, "path", role, i);
+        times(emit, figures);
+        derived(emit, figures);
+        lp_report_json_count(emit, "workers", figures->phase->workers);
+        lp_report_json_bool(emit, "estimated", figures->phase->estimated);
+        lp_report_json_bool(emit, "self_estimated", figures->self_estimated);
+        lp_report_json_count(emit, "stride_min", figures->phase->stride_min);
+        lp_report_json_count(emit, "stride_max", figures->phase->stride_max);
+        lp_report_json_bool(emit, "saturated", figures->phase->saturated);
+        counters(emit, figures->phase);
+        lp_emit_close(emit, '}');
+    }
+    lp_emit_close(emit, ']');
+}
+
+/* --- roles --- */
+
+static void indices(struct lp_emit *emit, const char *key, const size_t *items, size_t n)
+{
+    lp_report_json_array(emit, key);
+    for (size_t i = 0; i < n; i++)
+        lp_report_json_count(emit, NULL, items[i]);
+    lp_emit_close(emit, ']');
+}
+
+static void shares(struct lp_emit *emit, const struct lp_analysis_role *role)
+{
+    lp_report_json_object(emit, "shares");
+    path(emit, "level", role, role->level);
+    indices(emit, "phases", role->shares, role->n_shares);
+    lp_report_json_count(emit, "small_phases", role->n_small);
+    lp_report_json_count(emit, "small_ns", role->small_ns);
+    lp_report_json_real(emit, "small_share", role->small_share);
+    lp_report_json_count(emit, "other_ns", role->other_ns);
+    lp_report_json_real(emit, "other_share", role->other_share);
+    lp_report_json_bool(emit, "other_estimated", role->other_estimated);
+    lp_emit_close(emit, '}');
+}
+
+static void dominant(struct lp_emit *emit, const struct lp_analysis_role *role)
+{
+    lp_report_json_object(emit, "dominant");
+    indices(emit, "phases", role->dominant, role->n_dominant);
+    lp_report_json_count(emit, "minor_phases", role->n_minor);
+    lp_report_json_count(emit, "minor_self_ns", role->minor_self_ns);
+    lp_report_json_real(emit, "minor_self_share", role->minor_self_share);
+    lp_emit_close(emit, '}');
+}
+
+static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
+{
+    lp_report_json_array(emit, "roles");
+    for (size_t i = 0; i < analysis->n_roles; i++) {
+        const struct lp_analysis_role *role = &analysis->roles[i];
+        lp_emit_newline(emit);
+        lp_report_json_object(emit, NULL);
+        lp_report_json_text(emit, "name", &role->role->name);
+        lp_report_json_count(emit, "processes", role->role->n_workers);
+        lp_report_json_real(emit, "imbalance", role->role->imbalance);
+        index_or_null(emit, "busiest_worker", role->busiest);
+        lp_report_json_count(emit, "wall_ns", role->wall_ns);
+        lp_report_json_real(emit, "mean_process_wall_ns", role->mean_wall_ns);
+        lp_emit_newline(emit);
+        shares(emit, role);
+        lp_emit_newline(emit);
+        dominant(emit, role);
+        index_or_null(emit, "iterations", role->repeating);
+        lp_emit_newline(emit);
+        counters(emit, role->role->tree);
+        lp_emit_newline(emit);
+        phases(emit, role);
+        lp_emit_close(emit, '}');
+    }
+    lp_emit_close(emit, ']');
+}
+
+static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
+{
+    const struct lp_run *model = analysis->run;
+    lp_report_json_object(emit, "run");
+    lp_report_json_text(emit, "run_id", &model->run_id);
+    lp_report_json_string(emit, "dir", model->dir);
+    lp_report_json_count(emit, "started_realtime_ns", model->started_realtime_ns);
+    lp_report_json_count(emit, "written_realtime_ns", model->written_realtime_ns);
+    lp_report_json_count(emit, "runtime_ns", model->runtime_ns);
+    lp_report_json_bool(emit, "live", model->live);
+    lp_report_json_count(emit, "processes", model->n_workers);
+    lp_report_json_count(emit, "lost_processes", analysis->n_lost);
+    lp_report_json_bool(emit, "most_lost", analysis->most_lost);
+    lp_emit_close(emit, '}');
+}
+
+static int write_json(const struct lp_analysis *analysis, const struct lp_report_options *options,
+                      struct lp_report_sink *sink)
+{
+    (void)options;
+    struct lp_emit emit;
+    lp_emit_init(&emit, sink->put, sink->context);
+    lp_report_json_object(&emit, NULL);
+    lp_report_json_string(&emit, "format", FORMAT_NAME);
+    lp_report_json_count(&emit, "version", FORMAT_VERSION);
+    lp_emit_newline(&emit);
+    run(&emit, analysis);
+    lp_emit_newline(&emit);
+    roles(&emit, analysis);
+    lp_report_json_facts(&emit, analysis->run);
+    lp_emit_close(&emit, '}');
+    lp_emit_raw(&emit, "\n", 1);
+    errno = 0;
+    if (lp_emit_end(&emit) != 0)
+        lp_report_fail(sink, errno != 0 ? -errno : -EIO);
+    return sink->error;
+}
+
+const struct lp_report_format lp_report_json = {.name = "json", .write = write_json};

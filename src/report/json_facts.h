@@ -1,0 +1,11 @@
+/* report/json_facts.h: the part of the JSON report that no figure is derived for - workers, hosts,
+ * what is missing. */
+#ifndef LP_REPORT_JSON_FACTS_H
+#define LP_REPORT_JSON_FACTS_H
+
+#include "report/json_value.h"
+
+/* Keys of the document: workers, hosts, superseded, unreadable, caveats. */
+void lp_report_json_facts(struct lp_emit *emit, const struct lp_run *run);
+
+#endif

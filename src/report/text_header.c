@@ -1,0 +1,126 @@
+/* K1: what run this is, and whether all of it is here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "report/format.h"
+#include "report/label.h"
+#include "report/text.h"
+
+#define GAP 3
+#define NAMES_SHOWN 12 /* Of roles and of hosts; the rest is counted. */
+#define NAME_COLUMNS 24
+
+/* "Title " and room for what follows, on this line or the next. */
+static void item(struct lp_report_page *page, const char *title, size_t columns)
+{
+    if (page->column > 0)
+        lp_report_page_to(page, page->column + GAP);
+    lp_report_page_room(page, strlen(title) + 1 + columns, 0);
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_text(page, title);
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+    lp_report_page_to(page, page->column + 1);
+}
+
+static void runtime(struct lp_report_page *page, const struct lp_run *run)
+{
+    struct lp_report_cell cell = lp_report_duration((double)run->runtime_ns);
+    item(page, "Runtime", strlen(cell.text));
+    lp_report_page_text(page, cell.text);
+    if (run->live)
+        lp_report_page_text(page, " so far, still running");
+}
+
+static void processes(struct lp_report_page *page, const struct lp_analysis *analysis)
+{
+    struct lp_report_cell found = lp_report_count(analysis->run->n_workers);
+    struct lp_report_cell lost = lp_report_count(analysis->n_lost);
+    item(page, "Processes", 2 * sizeof "1,000 of");
+    lp_report_page_text(page, found.text);
+    if (analysis->n_lost == 0)
+        return;
+    if (analysis->most_lost)
+        lp_report_page_style(page, LP_STYLE_BOLD);
+    lp_report_page_text(page, " of ");
+    lp_report_page_text(page, lp_report_count(analysis->run->n_workers + analysis->n_lost).text);
+    lp_report_page_text(page, analysis->most_lost ? ": MOST ARE LOST, " : ": ");
+    lp_report_page_text(page, lost.text);
+    lp_report_page_text(page, " unreadable");
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+}
+
+/* One name of a list: never parted from its comma, nor broken over lines. */
+static void name(struct lp_report_page *page, const struct lp_text *text, const char *count, bool first, size_t indent)
+{
+    size_t columns = lp_report_columns(text->bytes, text->len);
+    if (columns > NAME_COLUMNS)
+        columns = NAME_COLUMNS;
+    if (!first) {
+        lp_report_page_text(page, ",");
+        lp_report_page_to(page, page->column + 1);
+        lp_report_page_room(page, columns + strlen(count) + 1, indent);
+    }
+    lp_report_page_label(page, text->bytes, text->len, columns);
+    if (text->len == 0)
+        lp_report_page_text(page, "(no name)");
+    lp_report_page_text(page, count);
+}
+
+static void and_more(struct lp_report_page *page, size_t n, size_t indent)
+{
+    if (n == 0)
+        return;
+    lp_report_page_text(page, ",");
+    lp_report_page_to(page, page->column + 1);
+    lp_report_page_room(page, sizeof "and 10,000 more", indent);
+    lp_report_page_text(page, "and ");
+    lp_report_page_text(page, lp_report_text_plural(n, "more", "more").text);
+}
+
+/* A list of roles that does not fit behind the processes begins a line of its own. */
+static size_t columns_of_roles(const struct lp_run *run, size_t n)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < n; i++)
+        columns += lp_report_columns(run->roles[i].name.bytes, run->roles[i].name.len) + sizeof " x1, ";
+    return columns;
+}
+
+static void roles(struct lp_report_page *page, const struct lp_run *run)
+{
+    size_t n = run->n_roles < NAMES_SHOWN ? run->n_roles : NAMES_SHOWN;
+    item(page, "Roles", columns_of_roles(run, n));
+    size_t indent = sizeof "Roles " - 1;
+    for (size_t i = 0; i < n; i++) {
+        char times[sizeof " x" + sizeof(struct lp_report_cell)];
+        snprintf(times, sizeof times, " x%s", lp_report_count(run->roles[i].n_workers).text);
+        name(page, &run->roles[i].name, times, i == 0, indent);
+    }
+    and_more(page, run->n_roles - n, indent);
+    lp_report_page_end(page);
+}
+
+static void hosts(struct lp_report_page *page, const struct lp_run *run)
+{
+    size_t n = run->n_hosts < NAMES_SHOWN ? run->n_hosts : NAMES_SHOWN;
+    item(page, "Hosts", 0);
+    size_t indent = sizeof "Hosts " - 1;
+    for (size_t i = 0; i < n; i++)
+        name(page, &run->hosts[i], "", i == 0, indent);
+    and_more(page, run->n_hosts - n, indent);
+    lp_report_page_text(page, " (");
+    lp_report_page_text(page, lp_report_text_plural(run->n_hosts, "node", "nodes").text);
+    lp_report_page_text(page, ")");
+}
+
+void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis *analysis)
+{
+    const struct lp_run *run = analysis->run;
+    runtime(page, run);
+    processes(page, analysis);
+    roles(page, run);
+    hosts(page, run);
+    item(page, "Run", lp_report_columns(run->run_id.bytes, run->run_id.len));
+    lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 4);
+    lp_report_page_end(page);
+}

@@ -1,0 +1,57 @@
+/* K11: what the columns mean and what their percentages are of; only those lines that this report
+ * needs. */
+#include <string.h>
+
+#include "report/text.h"
+
+#define MEANING_BEGIN 14
+
+static void entry(struct lp_report_page *page, const char *term, const char *meaning)
+{
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_to(page, 2);
+    lp_report_page_text(page, term);
+    lp_report_page_to(page, MEANING_BEGIN);
+    lp_report_page_words(page, meaning, strlen(meaning), MEANING_BEGIN);
+    lp_report_page_end(page);
+}
+
+static bool has_counters(const struct lp_analysis_role *role)
+{
+    for (size_t i = 0; i < role->n_dominant; i++)
+        if (role->phases[role->dominant[i]].phase->n_counters > 0)
+            return true;
+    return role->role->tree->n_counters > 0;
+}
+
+void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis)
+{
+    bool phases = false, partial = false, missing = false, open = false, counters = false;
+    for (size_t i = 0; i < analysis->n_roles; i++) {
+        const struct lp_analysis_role *role = &analysis->roles[i];
+        phases |= role->n_phases > 0;
+        partial |= role->cpu_partial;
+        missing |= role->cpu_missing;
+        open |= role->open_calls > 0;
+        counters |= has_counters(role);
+    }
+    if (!phases && !counters)
+        return;
+    lp_report_page_end(page);
+    if (phases) {
+        entry(page, "self", "wall time outside child phases, summed over processes and threads");
+        entry(page, "wait",
+              "% of the phase's wall time, child phases included, that its thread "
+              "spent off the CPU");
+    }
+    if (partial)
+        entry(page, "", "(of that part of it for which CPU time was measured)");
+    if (missing)
+        entry(page, "wait n/a", "not measured: no CPU times were recorded");
+    if (open)
+        entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
+    if (counters)
+        entry(page, "+ counter",
+              "total; rate per second of its phase's wall time; that time for "
+              "each one; what one count() added");
+}
