@@ -12,8 +12,7 @@
 #define BAR_COLUMNS 26
 #define UNEVEN 1.05 /* From this imbalance on, the process with most time is named. */
 
-/* Upper case tells headings from names; where that would change a name beyond recognition, it
- * stays. */
+/* Upper case tells headings from names; where that would change a name beyond recognition, it stays. */
 static bool is_ascii(const struct lp_text *text)
 {
     for (size_t i = 0; i < text->len; i++)

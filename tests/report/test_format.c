@@ -100,8 +100,7 @@ static const struct unit duration_units[] = {
     {"m", 60e9, 60}, {"h", 3600e9, 100}, {"d", 86400e9, 365}, {"y", 365 * 86400e9, 1000},
 };
 
-/* Reads a duration back; *step is what its last digit stands for. Fails on a number that its unit
- * cannot have. */
+/* Reads a duration back; *step is what its last digit stands for. Fails on a number that its unit cannot have. */
 static double read_duration(const char *text, double *step)
 {
     double sum = 0;
