@@ -21,13 +21,12 @@ int lp_image_folder(char *path, size_t size)
     return snprintf(path, size, "/dev/shm/lineprofiler-%u", (unsigned)geteuid());
 }
 
-/* Opens the user's folder, making it if need be; -1 unless it is a real directory that only this user can enter. */
-static int open_folder(void)
+int lp_image_open_folder(bool make)
 {
     char path[64];
     struct stat st;
     lp_image_folder(path, sizeof path);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return -1;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -49,7 +48,7 @@ static int lock_file(int fd)
 static int create_file(struct lp_image *image, const char *worker)
 {
     struct stat st;
-    int folder = open_folder();
+    int folder = lp_image_open_folder(true);
     if (folder < 0)
         return -1;
     int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

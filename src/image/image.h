@@ -203,5 +203,8 @@ static inline void lp_image_trouble(const struct lp_image *image, enum lp_troubl
 
 /* "/dev/shm/lineprofiler-<uid>"; returns size or more if it does not fit. */
 int lp_image_folder(char *path, size_t size);
+/* A descriptor of that folder, which is made if need be and asked for; -1 unless it is a real directory that only this
+   user can enter. */
+int lp_image_open_folder(bool make);
 
 #endif

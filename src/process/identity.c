@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,25 +77,50 @@ static void read_batch(struct lp_identity *identity)
     }
 }
 
-static void read_start_ticks(struct lp_identity *identity)
+/* State letter and field 22 of a stat file; false if it cannot be read. */
+static bool read_stat(const char *path, char *state, uint64_t *start_ticks)
 {
     char text[1024];
-    ssize_t n = read_file("/proc/self/stat", text, sizeof text - 1);
+    ssize_t n = read_file(path, text, sizeof text - 1);
     if (n <= 0)
-        return;
+        return false;
     text[n] = '\0';
+    errno = EINVAL; /* what a caller finds if this is no stat line */
     const char *field = strrchr(text, ')'); /* the command before it may hold anything */
+    if (!field || strlen(field) < 3)
+        return false;
+    *state = field[2];
     for (int i = 2; field && i < 22; i++)
         field = strchr(field + 1, ' ');
-    if (field)
-        identity->process_start_ticks = strtoull(field + 1, NULL, 10);
+    if (!field)
+        return false;
+    *start_ticks = strtoull(field + 1, NULL, 10);
+    return true;
 }
 
-static void read_boot_id(struct lp_identity *identity)
+static uint64_t pid_namespace(void)
 {
-    ssize_t n = read_file("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id - 1);
-    identity->boot_id[n > 0 ? n : 0] = '\0';
-    identity->boot_id[strcspn(identity->boot_id, "\n")] = '\0';
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
+{
+    char path[64], state;
+    uint64_t start_ticks;
+    if (process->pid_namespace == 0 || process->pid_namespace != pid_namespace() || process->start_ticks == 0)
+        return LP_PROCESS_UNKNOWN;
+    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process->pid);
+    if (!read_stat(path, &state, &start_ticks))
+        return errno == ENOENT || errno == ESRCH ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
+    return start_ticks != process->start_ticks || state == 'Z' || state == 'X' ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
+}
+
+void lp_boot_id_read(char *boot_id, size_t size)
+{
+    ssize_t n = read_file("/proc/sys/kernel/random/boot_id", boot_id, size - 1);
+    boot_id[n > 0 ? n : 0] = '\0';
+    boot_id[strcspn(boot_id, "\n")] = '\0';
 }
 
 /* Keeps at most so many arguments, each cut at so many bytes; reads no more of a huge command line than that needs. */
@@ -125,16 +151,15 @@ static void read_command(struct lp_identity *identity)
 
 void lp_identity_read(struct lp_identity *identity)
 {
-    struct stat st;
+    char state;
     memset(identity, 0, sizeof *identity);
     identity->pid = getpid();
     identity->parent_pid = getppid();
-    if (stat("/proc/self/ns/pid", &st) == 0)
-        identity->pid_namespace = st.st_ino;
+    identity->pid_namespace = pid_namespace();
     if (gethostname(identity->host, sizeof identity->host - 1) != 0 || !identity->host[0])
         snprintf(identity->host, sizeof identity->host, "unknown");
-    read_start_ticks(identity);
-    read_boot_id(identity);
+    read_stat("/proc/self/stat", &state, &identity->process_start_ticks);
+    lp_boot_id_read(identity->boot_id, sizeof identity->boot_id);
     read_launcher(identity);
     read_batch(identity);
     read_command(identity);

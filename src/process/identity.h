@@ -29,4 +29,15 @@ struct lp_identity {
 
 void lp_identity_read(struct lp_identity *identity);
 
+/* This machine's boot id, "" if unknown. */
+void lp_boot_id_read(char *boot_id, size_t size);
+
+/* A process of this boot, named for ever. */
+struct lp_process_ref {
+    uint64_t pid, pid_namespace, start_ticks;
+};
+/* UNKNOWN: of another pid namespace, or /proc does not tell. */
+enum lp_process_state { LP_PROCESS_GONE, LP_PROCESS_LIVES, LP_PROCESS_UNKNOWN };
+enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
+
 #endif

@@ -1,53 +1,244 @@
-#include <Python.h>
+/* The module lineprofiler._core. */
+#include "python/module.h"
 
 #include <lineprofiler.h>
 
 #include "cli/cli.h"
 
-static PyObject *core_cli(PyObject *module, PyObject *args)
+struct lpy_state *lpy_state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+static PyObject *core_phase(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    return lpy_phase_with_arguments(state, state->installed, args, nargs, kwnames);
+}
+
+static PyObject *core_count(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    return lpy_count_with_arguments(state, state->installed, args, nargs, kwnames);
+}
+
+static PyObject *core_current(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    return lpy_current(lpy_state_of(module)->installed);
+}
+
+static PyObject *core_installed(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    PyObject *installed = (PyObject *)lpy_state_of(module)->installed;
+    return Py_NewRef(installed ? installed : Py_None);
+}
+
+static PyObject *core_install(PyObject *module, PyObject *recorder)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    if (recorder != Py_None && !PyObject_TypeCheck(recorder, state->recorder_type)) {
+        PyErr_Format(PyExc_TypeError, "a Recorder or None can be installed, not %.200s",
+                     Py_TYPE(recorder)->tp_name);
+        return NULL;
+    }
+    struct lpy_recorder *before = state->installed;
+    state->installed = recorder == Py_None ? NULL : (struct lpy_recorder *)Py_NewRef(recorder);
+    Py_XDECREF((PyObject *)before);
+    Py_RETURN_NONE;
+}
+
+/* The bytes of the command line, as main() would get them. */
+static PyObject *encode_arguments(PyObject *list)
+{
+    PyObject *texts = PySequence_List(list);
+    for (Py_ssize_t i = 0; texts && i < PyList_GET_SIZE(texts); i++) {
+        PyObject *bytes = NULL;
+        if (!PyUnicode_FSConverter(PyList_GET_ITEM(texts, i), (void *)&bytes))
+            Py_CLEAR(texts);
+        else
+            PyList_SetItem(texts, i, bytes);
+    }
+    return texts;
+}
+
+static PyObject *core_cli(PyObject *module, PyObject *list)
 {
     (void)module;
-    PyObject *list;
-    if (!PyArg_ParseTuple(args, "O!:cli", &PyList_Type, &list))
+    PyObject *texts = encode_arguments(list);
+    if (texts == NULL)
         return NULL;
-    char *argv[64];
-    int argc = 0;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && argc < 63; i++) {
-        const char *text = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i));
-        if (text == NULL)
-            return NULL;
-        argv[argc++] = (char *)(uintptr_t)text;
+    Py_ssize_t argc = PyList_GET_SIZE(texts);
+    char **argv = PyMem_Calloc((size_t)argc + 1, sizeof *argv);
+    if (argv == NULL) {
+        Py_DECREF(texts);
+        return PyErr_NoMemory();
     }
-    argv[argc] = NULL;
-    return PyLong_FromLong(lp_cli_main(argc, argv));
+    for (Py_ssize_t i = 0; i < argc; i++)
+        argv[i] = PyBytes_AS_STRING(PyList_GET_ITEM(texts, i));
+    int status;
+    Py_BEGIN_ALLOW_THREADS status = lp_cli_main((int)argc, argv);
+    Py_END_ALLOW_THREADS PyMem_Free((void *)argv);
+    Py_DECREF(texts);
+    return PyLong_FromLong(status);
+}
+
+static int add_keywords(struct lpy_state *state)
+{
+    static const char *const texts[LPY_KEYWORDS] = {
+        [LPY_NAME] = "name",     [LPY_IO] = "io",   [LPY_SYNC] = "sync",
+        [LPY_SAMPLE] = "sample", [LPY_GPU] = "gpu", [LPY_ASYNC_WORK] = "async_work",
+        [LPY_N] = "n",
+    };
+    for (int i = 0; i < LPY_KEYWORDS; i++) {
+        state->keywords[i] = PyUnicode_InternFromString(texts[i]);
+        if (state->keywords[i] == NULL)
+            return -1;
+    }
+    state->threading = PyUnicode_InternFromString("threading");
+    state->active = PyUnicode_InternFromString("_active");
+    state->thread_name = PyUnicode_InternFromString("_name");
+    return state->threading && state->active && state->thread_name ? 0 : -1;
 }
 
 static int core_exec(PyObject *module)
 {
+    struct lpy_state *state = lpy_state_of(module);
+    state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
+    if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 ||
+        lpy_phase_add_type(module) < 0 || lpy_entry_add_type(module) < 0 ||
+        lpy_boundary_add_type(module) < 0)
+        return -1;
     return PyModule_AddStringConstant(module, "__version__", lp_version());
 }
 
+static int visit_free_list(const struct lpy_free_list *list, visitproc visit, void *arg)
+{
+    for (int i = 0; i < list->n; i++)
+        Py_VISIT(Py_TYPE(list->objects[i]));
+    return 0;
+}
+
+static void clear_free_list(struct lpy_free_list *list)
+{
+    list->limit = 0;
+    while (list->n > 0) {
+        PyObject *object = list->objects[--list->n];
+        PyTypeObject *type = Py_TYPE(object);
+        PyObject_GC_Del(object);
+        Py_DECREF(type);
+    }
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    Py_VISIT(state->recorder_type);
+    Py_VISIT(state->phase_type);
+    Py_VISIT(state->entry_type);
+    Py_VISIT(state->boundary_type);
+    Py_VISIT(state->no_phase);
+    Py_VISIT(state->no_entry);
+    Py_VISIT((PyObject *)state->installed);
+    for (size_t i = 0; i < LPY_NAME_SETS; i++) {
+        Py_VISIT(state->names[i].texts[0]);
+        Py_VISIT(state->names[i].texts[1]);
+    }
+    if (visit_free_list(&state->free_entries, visit, arg) != 0)
+        return -1;
+    return visit_free_list(&state->free_phases, visit, arg);
+}
+
+static int core_clear(PyObject *module)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    Py_CLEAR(state->installed);
+    Py_CLEAR(state->no_entry);
+    Py_CLEAR(state->no_phase);
+    clear_free_list(&state->free_entries);
+    clear_free_list(&state->free_phases);
+    lpy_names_clear(state);
+    for (int i = 0; i < LPY_KEYWORDS; i++)
+        Py_CLEAR(state->keywords[i]);
+    Py_CLEAR(state->threading);
+    Py_CLEAR(state->active);
+    Py_CLEAR(state->thread_name);
+    Py_CLEAR(state->boundary_type);
+    Py_CLEAR(state->entry_type);
+    Py_CLEAR(state->phase_type);
+    Py_CLEAR(state->recorder_type);
+    return 0;
+}
+
+static void core_free(void *module)
+{
+    core_clear(module);
+}
+
+PyDoc_STRVAR(
+    phase_doc,
+    "phase($module, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
+    "--\n\n"
+    "Profiler.phase() of the installed profiler; does nothing if there is none.");
+
+PyDoc_STRVAR(count_doc,
+             "count($module, /, name, n=1)\n"
+             "--\n\n"
+             "Profiler.count() of the installed profiler; does nothing if there is none.");
+
+PyDoc_STRVAR(current_doc,
+             "current($module, /)\n"
+             "--\n\n"
+             "The path of the deepest phase open on this thread in the installed profiler.\n"
+             "\n"
+             "Names are joined by \"/\". \"\" outside any phase, or if no profiler is installed.");
+
+PyDoc_STRVAR(installed_doc, "installed_profiler($module, /)\n"
+                            "--\n\n"
+                            "The profiler that phase(), count() and current() use, or None.");
+
+PyDoc_STRVAR(install_doc,
+             "install($module, recorder, /)\n"
+             "--\n\n"
+             "Make phase(), count() and current() use this recorder; None: no recorder.");
+
+PyDoc_STRVAR(cli_doc,
+             "cli($module, argv, /)\n"
+             "--\n\n"
+             "Run one command line, argv[0] being the command's name; return its exit status.");
+
 static PyMethodDef core_methods[] = {
-    {"cli", core_cli, METH_VARARGS, "Run one command line; return its exit status."},
+    {"phase", (PyCFunction)(void (*)(void))core_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
+    {"count", (PyCFunction)(void (*)(void))core_count, METH_FASTCALL | METH_KEYWORDS, count_doc},
+    {"current", core_current, METH_NOARGS, current_doc},
+    {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
+    {"install", core_install, METH_O, install_doc},
+    {"cli", core_cli, METH_O, cli_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, (void *)core_exec},
-    {0, NULL},
+    LPY_MODULE_SLOTS{0, NULL},
 };
 
-static struct PyModuleDef core_module = {
+struct PyModuleDef lpy_module = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "lineprofiler._core",
-    .m_size = 0,
+    .m_size = sizeof(struct lpy_state),
     .m_methods = core_methods,
     .m_slots = core_slots,
+    .m_traverse = core_traverse,
+    .m_clear = core_clear,
+    .m_free = core_free,
 };
 
 PyMODINIT_FUNC PyInit__core(void);
 
 PyMODINIT_FUNC PyInit__core(void)
 {
-    return PyModuleDef_Init(&core_module);
+    return PyModuleDef_Init(&lpy_module);
 }

@@ -76,10 +76,22 @@ static void *keep(void *context)
     return NULL;
 }
 
+/* A keeper that did not stop in time for a fork, in a hanging flush, goes on if it has not ended meanwhile. */
+static bool ended(struct lp_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool asked = keeper->stop;
+    keeper->stop = false;
+    pthread_mutex_unlock(&keeper->lock);
+    return asked && pthread_tryjoin_np(keeper->thread, NULL) == 0;
+}
+
 void lp_keeper_start_locked(struct lp_worker *worker)
 {
     struct lp_keeper *keeper = &worker->keeper;
-    if (keeper->running || (!worker->snapshot_ns && !worker->sample_ns))
+    if (!worker->snapshot_ns && !worker->sample_ns)
+        return;
+    if (keeper->running && !ended(keeper))
         return;
     sigset_t all, before;
     pthread_attr_t attributes;

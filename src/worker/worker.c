@@ -246,8 +246,9 @@ void lp_worker_free(struct lp_worker *worker)
     lp_worker_close(worker, NULL, 0);
     lp_fork_unwatch(worker);
     lp_recorder_release(&worker->recorder);
-    if (worker->close_status == LP_WORKER_OK)
-        lp_image_destroy(&worker->recorder.image);
+    if (worker->close_status != LP_WORKER_OK)
+        worker->recorder.image.path[0] = '\0'; /* the file stays: it is the only copy */
+    lp_image_destroy(&worker->recorder.image);
     pthread_mutex_destroy(&worker->life);
     pthread_mutex_destroy(&worker->flush);
     free_parts(worker);

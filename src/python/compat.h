@@ -1,0 +1,65 @@
+/*
+ * python/compat.h: what differs between the versions of CPython that the extension is built for
+ * (3.11 and later), each difference as one inline function or macro. Nothing else under python/
+ * looks at PY_VERSION_HEX.
+ *
+ * Only the public C API is used, so that a version yet to come needs at most a line here.
+ */
+#ifndef LP_PYTHON_COMPAT_H
+#define LP_PYTHON_COMPAT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#    error "CPython 3.11 or later is needed"
+#endif
+
+/* Members of a type: in Python.h, and with new names, since 3.12. */
+#if PY_VERSION_HEX < 0x030C0000
+#    include <structmember.h>
+#    define LPY_MEMBER_OFFSET   T_PYSSIZET
+#    define LPY_MEMBER_READONLY READONLY
+#else
+#    define LPY_MEMBER_OFFSET   Py_T_PYSSIZET
+#    define LPY_MEMBER_READONLY Py_READONLY
+#endif
+
+/* Slots of the module. Its state is its own, so several interpreters may load it; but the thread's
+   current recorder is found through the process, and nothing here was written for threads that run
+   without the GIL. */
+#if PY_VERSION_HEX >= 0x030C0000
+#    define LPY_MODULE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#else
+#    define LPY_MODULE_SLOTS
+#endif
+
+/* Gives an object from a list of free ones its first reference. Its type is still held. */
+static inline void lpy_revive(PyObject *object)
+{
+#if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(Py_TRACE_REFS)
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_Init(object, type);
+    Py_DECREF(type);
+#else
+    Py_SET_REFCNT(object, 1);
+#endif
+}
+
+/* dict[key] as a new reference; NULL without an exception if it is not there or cannot be had. */
+static inline PyObject *lpy_dict_get(PyObject *dict, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *value = NULL;
+    if (PyDict_GetItemRef(dict, key, &value) < 0)
+        PyErr_Clear();
+    return value;
+#else
+    PyObject *value = PyDict_GetItemWithError(dict, key);
+    if (value == NULL)
+        PyErr_Clear();
+    return Py_XNewRef(value);
+#endif
+}
+
+#endif

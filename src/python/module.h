@@ -1,0 +1,197 @@
+/*
+ * python: the CPython extension lineprofiler._core.
+ *
+ * Owns nothing but conversion: a method parses its arguments, calls the core, and turns the result
+ * into an object or an exception. One file for each type:
+ *
+ *  recorder.c  Recorder, the base class of lineprofiler.accounting.Profiler
+ *  phase.c     Phase, what phase() returns: a recorder and a name
+ *  entry.c     Entry, one entry of a phase: what `with` calls
+ *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  names.c     from a str to the name's number
+ *  args.c      arguments of the vectorcall methods
+ *  module.c    the module, its state and its functions
+ *
+ * What a `with profiler.phase("x")` does: phase() takes a Phase from a list of free ones. `with`
+ * looks __enter__ and
+ * __exit__ up, on every version before it calls either; an ordinary method would be bound twice,
+ * which costs two objects. Our descriptors hand out one Entry for both, from another list. The
+ * entry is opened by being called without arguments and closed by being called with three. As every
+ * `with` has its own entry, one kept Phase may be open several times at once, on several threads,
+ * and each exit still closes exactly what its own enter opened.
+ *
+ * All of it relies on the GIL; the core does not.
+ */
+#ifndef LP_PYTHON_MODULE_H
+#define LP_PYTHON_MODULE_H
+
+#include "python/compat.h"
+
+#include <stdbool.h>
+
+#include "record/record.h"
+#include "worker/worker.h"
+
+/* References in prototypes: what is returned is new, and arguments are borrowed, unless marked. */
+#define LPY_BORROWED
+#define LPY_RAISES_NEG
+
+struct lpy_state;
+
+/* Recorder. Python code may subclass it. */
+struct lpy_recorder {
+    PyObject_HEAD
+    PyObject *weak_references;
+    struct lpy_state *state; /* Borrowed: the type holds the module. */
+    struct lp_recorder
+        *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker; /* Owned; NULL if it was never enabled. */
+    bool used;                /* A phase was asked for while nothing was recorded. */
+    bool warned;              /* of too many paths */
+};
+
+/* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
+struct lpy_loose_entry {
+    unsigned long thread;
+    struct lp_entry entry;
+};
+
+struct lpy_entry;
+
+/* Phase. */
+struct lpy_phase {
+    PyObject_HEAD
+    struct lpy_recorder *recorder; /* Owned; NULL in the one that stands for "not recorded". */
+    struct lpy_entry
+        *pending; /* Borrowed: handed out as __enter__ or as __exit__, not yet as both. */
+    struct lpy_loose_entry *loose; /* Owned. */
+    uint32_t n_loose, loose_size;
+    lp_name_id name;
+};
+
+enum lpy_side { LPY_ENTER = 1, LPY_EXIT = 2, LPY_BOTH = 3 };
+
+/* Entry. */
+struct lpy_entry {
+    PyObject_HEAD
+    vectorcallfunc call;
+    struct lpy_phase *phase; /* Owned. */
+    struct lp_entry entry;
+    unsigned char handed_out; /* enum lpy_side: as what */
+    bool open;
+};
+
+/* str -> number, for the strings seen last. Two places for each hash of an address, the newer one
+ * first. */
+#define LPY_NAME_SETS 512u
+
+struct lpy_name_set {
+    PyObject *texts[2]; /* Owned. */
+    lp_name_id ids[2];
+};
+
+#define LPY_FREE_LIMIT 64
+
+/* Objects that wait for their next use. Each holds its type. */
+struct lpy_free_list {
+    PyObject *objects[LPY_FREE_LIMIT]; /* Owned, but with no references. */
+    int n, limit;
+};
+
+enum lpy_keyword {
+    LPY_NAME,
+    LPY_IO,
+    LPY_SYNC,
+    LPY_SAMPLE,
+    LPY_GPU,
+    LPY_ASYNC_WORK,
+    LPY_N,
+    LPY_KEYWORDS
+};
+
+struct lpy_state {
+    PyTypeObject *recorder_type, *phase_type, *entry_type, *boundary_type; /* Owned. */
+    PyObject *no_phase, *no_entry;                                         /* Owned. */
+    struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
+    PyObject *keywords[LPY_KEYWORDS];                                      /* Owned. */
+    PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
+    struct lpy_free_list free_phases, free_entries;
+    struct lpy_name_set names[LPY_NAME_SETS];
+};
+
+extern struct PyModuleDef lpy_module;
+
+struct lpy_state *lpy_state_of(PyObject *module);
+
+/* Each adds its type to the module. 0, or -1 with an exception. */
+LPY_RAISES_NEG int lpy_recorder_add_type(PyObject *module);
+LPY_RAISES_NEG int lpy_phase_add_type(PyObject *module);
+LPY_RAISES_NEG int lpy_entry_add_type(PyObject *module);
+LPY_RAISES_NEG int lpy_boundary_add_type(PyObject *module);
+
+/* The methods and functions phase() and count(); recorder NULL: nothing is installed. */
+PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
+                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
+                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *lpy_current(struct lpy_recorder *recorder);
+
+/* Warns once that paths are folded, if that is why nothing was recorded. -1: the warning is an
+ * exception. */
+LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
+
+/* An entry that counts as handed out once, as `side`. */
+struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase,
+                                enum lpy_side side);
+/* __enter__ and __exit__ called by themselves; the last entry of this thread is the first to be
+ * closed. */
+PyObject *lpy_phase_enter_loose(struct lpy_phase *phase);
+void lpy_phase_leave_loose(struct lpy_phase *phase);
+
+/* Makes the bound arguments of a call. bound[i] is left as it is where nothing was passed for
+ * names[i]. */
+LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_names,
+                            PyObject **bound, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames);
+/* Checks a text as a name and finds its number. what: "phase" or "counter". */
+LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what,
+                               lp_name_id *id);
+/* Checks it only. */
+LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
+/* The text of a name; names are kept as UTF-8 in which lone surrogates may stand. */
+PyObject *lpy_text(const char *bytes, size_t len);
+void lpy_names_clear(struct lpy_state *state);
+
+/* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. With
+ * the GIL held. */
+size_t lpy_thread_name(void *context, char *name, size_t size);
+
+/* The number of a text seen lately; LP_NAME_NONE if it has to be looked up. */
+LP_ALWAYS_INLINE lp_name_id lpy_name_seen(const struct lpy_state *state, PyObject *text)
+{
+    size_t hash = (size_t)(((uintptr_t)text >> 4) * 0x9e3779b97f4a7c15u >> 55);
+    const struct lpy_name_set *set = &state->names[hash];
+    if (LP_LIKELY(set->texts[0] == text))
+        return set->ids[0];
+    return set->texts[1] == text ? set->ids[1] : LP_NAME_NONE;
+}
+
+LP_ALWAYS_INLINE PyObject *lpy_free_list_take(struct lpy_free_list *list)
+{
+    if (LP_UNLIKELY(list->n == 0))
+        return NULL;
+    PyObject *object = list->objects[--list->n];
+    lpy_revive(object);
+    return object;
+}
+
+/* False: the list is full, and the caller has to free the object. */
+LP_ALWAYS_INLINE bool lpy_free_list_put(struct lpy_free_list *list, PyObject *object)
+{
+    if (LP_UNLIKELY(list->n >= list->limit))
+        return false;
+    list->objects[list->n++] = object;
+    return true;
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* Phase: a recorder and a name, to be entered any number of times. */
+#include "python/module.h"
+
+#include "record/names.h"
+
+static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_name_id name)
+{
+    PyObject *object = lpy_free_list_take(&state->free_phases);
+    if (LP_UNLIKELY(object == NULL)) {
+        object = (PyObject *)PyObject_GC_New(struct lpy_phase, state->phase_type);
+        if (object == NULL)
+            return NULL;
+    }
+    struct lpy_phase *phase = (struct lpy_phase *)object;
+    phase->recorder = (struct lpy_recorder *)Py_XNewRef((PyObject *)recorder);
+    phase->name = name;
+    phase->pending = NULL;
+    phase->loose = NULL;
+    phase->n_loose = phase->loose_size = 0;
+    PyObject_GC_Track(object);
+    return object;
+}
+
+/* A phase of this name, or the one that does nothing. */
+LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder,
+                                      PyObject *text)
+{
+    if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
+        if (lpy_name_check(text, "phase") < 0)
+            return NULL;
+        if (recorder)
+            recorder->used = true;
+        return Py_NewRef(state->no_phase);
+    }
+    lp_name_id name = lpy_name_seen(state, text);
+    if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
+        return NULL;
+    return new_phase(state, recorder, name);
+}
+
+/* sample: a number in (0, 1]. */
+static int check_sample(PyObject *sample)
+{
+    double value = PyFloat_AsDouble(sample);
+    if (value == -1.0 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+    }
+    if (value > 0.0 && value <= 1.0)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "sample must be over 0 and at most 1, not %R", sample);
+    return -1;
+}
+
+static int check_flag(PyObject *flag, PyObject *keyword)
+{
+    if (flag == NULL || PyBool_Check(flag))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%U must be bool, not %.200s", keyword, Py_TYPE(flag)->tp_name);
+    return -1;
+}
+
+static int check_options(struct lpy_state *state, PyObject *const *bound)
+{
+    static const enum lpy_keyword flags[] = {LPY_IO, LPY_SYNC, LPY_GPU, LPY_ASYNC_WORK};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (check_flag(bound[flags[i]], state->keywords[flags[i]]) < 0)
+            return -1;
+    return bound[LPY_SAMPLE] ? check_sample(bound[LPY_SAMPLE]) : 0;
+}
+
+static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder,
+                               PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
+    if (lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
+        return NULL;
+    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || check_options(state, bound) < 0)
+        return NULL;
+    return make_phase(state, recorder, bound[LPY_NAME]);
+}
+
+PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
+                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (LP_LIKELY(nargs == 1 && kwnames == NULL))
+        return make_phase(state, recorder, args[0]);
+    return phase_of_many(state, recorder, args, nargs, kwnames);
+}
+
+static void open_entry(struct lpy_phase *phase, struct lp_entry *entry)
+{
+    struct lp_recorder *recorder = phase->recorder->recorder;
+    entry->thread = NULL;
+    if (recorder)
+        lp_record_enter(recorder, phase->name, entry);
+}
+
+PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
+{
+    if (phase->recorder == NULL)
+        return Py_NewRef((PyObject *)phase);
+    if (phase->n_loose == phase->loose_size) {
+        uint32_t size = phase->loose_size ? 2 * phase->loose_size : 4;
+        struct lpy_loose_entry *wider = PyMem_Realloc(phase->loose, size * sizeof *wider);
+        if (wider == NULL)
+            return PyErr_NoMemory();
+        phase->loose = wider;
+        phase->loose_size = size;
+    }
+    struct lp_entry entry;
+    open_entry(phase, &entry);
+    if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
+        return NULL;
+    phase->loose[phase->n_loose++] =
+        (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .entry = entry};
+    return Py_NewRef((PyObject *)phase);
+}
+
+void lpy_phase_leave_loose(struct lpy_phase *phase)
+{
+    unsigned long thread = PyThread_get_thread_ident();
+    uint32_t i = phase->n_loose;
+    while (i > 0 && phase->loose[i - 1].thread != thread)
+        i--;
+    if (i == 0)
+        return;
+    lp_record_leave(&phase->loose[i - 1].entry);
+    for (phase->n_loose--; i <= phase->n_loose; i++)
+        phase->loose[i - 1] = phase->loose[i];
+}
+
+/* Nobody can leave these any more. */
+static void leave_abandoned(struct lpy_phase *phase)
+{
+    while (phase->n_loose > 0)
+        lp_record_leave(&phase->loose[--phase->n_loose].entry);
+    PyMem_Free(phase->loose);
+    phase->loose = NULL;
+}
+
+static void phase_dealloc(PyObject *object)
+{
+    struct lpy_phase *phase = (struct lpy_phase *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    struct lpy_recorder *recorder = phase->recorder;
+    PyObject_GC_UnTrack(object);
+    if (LP_UNLIKELY(phase->loose != NULL))
+        leave_abandoned(phase);
+    if (LP_UNLIKELY(recorder == NULL ||
+                    !lpy_free_list_put(&recorder->state->free_phases, object))) {
+        PyObject_GC_Del(object);
+        Py_DECREF(type);
+    }
+    Py_XDECREF((PyObject *)recorder);
+}
+
+static int phase_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((struct lpy_phase *)object)->recorder);
+    return 0;
+}
+
+static PyObject *phase_name(PyObject *object, void *closure)
+{
+    (void)closure;
+    struct lp_name_text text = lp_name_text(((struct lpy_phase *)object)->name);
+    return lpy_text(text.bytes, text.len);
+}
+
+static PyObject *phase_repr(PyObject *object)
+{
+    if (((struct lpy_phase *)object)->recorder == NULL)
+        return PyUnicode_FromString("<lineprofiler phase, not recorded>");
+    PyObject *name = phase_name(object, NULL);
+    if (name == NULL)
+        return NULL;
+    PyObject *repr = PyUnicode_FromFormat("<lineprofiler phase %R>", name);
+    Py_DECREF(name);
+    return repr;
+}
+
+static PyGetSetDef phase_properties[] = {
+    {"name", phase_name, NULL, "The name; \"\" where nothing is recorded.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyDoc_STRVAR(phase_doc, "A named region: a context manager that measures its body.\n\n"
+                        "Made by Profiler.phase(). May be kept and entered again and again, also\n"
+                        "recursively and by several threads at once.");
+
+static PyType_Slot phase_slots[] = {
+    {Py_tp_doc, (void *)phase_doc},           {Py_tp_dealloc, (void *)phase_dealloc},
+    {Py_tp_traverse, (void *)phase_traverse}, {Py_tp_repr, (void *)phase_repr},
+    {Py_tp_getset, phase_properties},         {0, NULL},
+};
+
+static PyType_Spec phase_spec = {
+    .name = "lineprofiler._core.Phase",
+    .basicsize = sizeof(struct lpy_phase),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = phase_slots,
+};
+
+int lpy_phase_add_type(PyObject *module)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    state->phase_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &phase_spec, NULL);
+    if (state->phase_type == NULL || PyModule_AddType(module, state->phase_type) < 0)
+        return -1;
+    state->no_phase = new_phase(state, NULL, LP_NAME_NONE);
+    return state->no_phase ? 0 : -1;
+}

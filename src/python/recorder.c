@@ -1,0 +1,450 @@
+/* Recorder: one worker of the core, as the base class of lineprofiler.accounting.Profiler. */
+#include "python/module.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "record/names.h"
+
+#define MESSAGE_SIZE 1024
+
+/* Raises what a status of the worker means; path may be NULL. */
+static PyObject *raise_status(int status, int error, const char *message, PyObject *path)
+{
+    if (status == LP_WORKER_NO_MEMORY)
+        return PyErr_NoMemory();
+    PyObject *text = PyUnicode_DecodeFSDefault(message);
+    if (text == NULL)
+        return NULL;
+    PyObject *exception;
+    if (status == LP_WORKER_SYSTEM) /* OSError chooses its subclass by the number */
+        exception = PyObject_CallFunction(PyExc_OSError, "iOO", error, text, path ? path : Py_None);
+    else
+        exception = PyObject_CallFunctionObjArgs(PyExc_ValueError, text, NULL);
+    Py_DECREF(text);
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    return NULL;
+}
+
+/* The arguments of Recorder(), and the objects that hold their bytes. */
+struct opening {
+    struct lp_worker_options options;
+    PyObject *run_dir, *role, *run_id, *runtime; /* Owned. */
+};
+
+static void opening_release(struct opening *opening)
+{
+    Py_CLEAR(opening->run_dir);
+    Py_CLEAR(opening->role);
+    Py_CLEAR(opening->run_id);
+    Py_CLEAR(opening->runtime);
+}
+
+static int convert_optional_path(PyObject *object, void *bytes)
+{
+    if (object == Py_None)
+        return 1;
+    return PyUnicode_FSConverter(object, bytes);
+}
+
+static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               NULL};
+    struct lp_worker_options *options = &opening->options;
+    PyObject *role = NULL;
+    int inherited = 0, measure_cpu = 1, thread_names = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords,
+                                     convert_optional_path, (void *)&opening->run_dir, &role,
+                                     convert_optional_path, (void *)&opening->run_id, &inherited,
+                                     &measure_cpu, &thread_names, &options->snapshot_interval_s,
+                                     &options->sample_interval_s))
+        return -1;
+    opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass")
+                         : PyBytes_FromString("main");
+    opening->runtime =
+        PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24),
+                           (int)(Py_Version >> 16 & 0xff), (int)(Py_Version >> 8 & 0xff));
+    if (opening->role == NULL || opening->runtime == NULL)
+        return -1;
+    options->measure_cpu = measure_cpu;
+    options->thread_names = thread_names;
+    options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
+    return 0;
+}
+
+static int open_worker(struct lpy_recorder *self, struct opening *opening)
+{
+    char message[MESSAGE_SIZE] = "";
+    struct lp_worker_options *options = &opening->options;
+    struct lp_worker *worker = NULL;
+    options->run_dir = PyBytes_AS_STRING(opening->run_dir);
+    options->role = PyBytes_AS_STRING(opening->role);
+    options->role_len = (size_t)PyBytes_GET_SIZE(opening->role);
+    options->run_id = opening->run_id ? PyBytes_AS_STRING(opening->run_id) : NULL;
+    if (options->run_id == NULL)
+        options->run_id_origin = LP_RUN_ID_GENERATED;
+    options->runtime = PyBytes_AS_STRING(opening->runtime);
+    options->thread_name = lpy_thread_name;
+    options->thread_name_context = self->state;
+    int status, error;
+    Py_BEGIN_ALLOW_THREADS status = lp_worker_open(&worker, options, message, sizeof message);
+    error = errno;
+    Py_END_ALLOW_THREADS if (status != LP_WORKER_OK)
+    {
+        PyObject *path = PyUnicode_DecodeFSDefault(options->run_dir);
+        raise_status(status, error, message, path);
+        Py_XDECREF(path);
+        return -1;
+    }
+    self->worker = worker;
+    self->recorder = lp_worker_recorder(worker);
+    return 0;
+}
+
+static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args;
+    (void)kwargs;
+    PyObject *module = PyType_GetModuleByDef(type, &lpy_module);
+    if (module == NULL)
+        return NULL;
+    struct lpy_recorder *self = (struct lpy_recorder *)type->tp_alloc(type, 0);
+    if (self)
+        self->state = lpy_state_of(module);
+    return (PyObject *)self;
+}
+
+static int recorder_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    struct opening opening = {0};
+    int status = opening_parse(&opening, args, kwargs);
+    if (status == 0 && self->worker) {
+        PyErr_SetString(PyExc_RuntimeError, "this recorder was opened before");
+        status = -1;
+    }
+    if (status == 0 && opening.run_dir)
+        status = open_worker(self, &opening);
+    opening_release(&opening);
+    return status;
+}
+
+static void recorder_dealloc(PyObject *object)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->weak_references)
+        PyObject_ClearWeakRefs(object);
+    self->recorder = NULL;
+    if (self->worker) {
+        Py_BEGIN_ALLOW_THREADS lp_worker_free(self->worker);
+        Py_END_ALLOW_THREADS self->worker = NULL;
+    }
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static int recorder_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    return 0;
+}
+
+static PyObject *recorder_phase(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                                PyObject *kwnames)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    return lpy_phase_with_arguments(self->state, self, args, nargs, kwnames);
+}
+
+static PyObject *recorder_count(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                                PyObject *kwnames)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    return lpy_count_with_arguments(self->state, self, args, nargs, kwnames);
+}
+
+static PyObject *recorder_current(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return lpy_current((struct lpy_recorder *)object);
+}
+
+static PyObject *recorder_snapshot(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    char message[MESSAGE_SIZE] = "";
+    int status, error;
+    if (self->recorder == NULL)
+        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS status = lp_worker_snapshot(self->worker, message, sizeof message);
+    error = errno;
+    Py_END_ALLOW_THREADS if (status == LP_WORKER_OK) Py_RETURN_NONE;
+    PyObject *path = PyUnicode_DecodeFSDefault(lp_worker_path(self->worker));
+    raise_status(status, error, message, path);
+    Py_XDECREF(path);
+    return NULL;
+}
+
+static PyObject *recorder_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    char message[MESSAGE_SIZE] = "";
+    int status, error;
+    if (self->recorder == NULL)
+        Py_RETURN_NONE;
+    self->recorder = NULL;
+    Py_BEGIN_ALLOW_THREADS status = lp_worker_close(self->worker, message, sizeof message);
+    error = errno;
+    Py_END_ALLOW_THREADS if (status == LP_WORKER_OK) Py_RETURN_NONE;
+    PyObject *path = PyUnicode_DecodeFSDefault(lp_worker_path(self->worker));
+    raise_status(status, error, message, path);
+    Py_XDECREF(path);
+    return NULL;
+}
+
+static PyObject *recorder_document(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    if (self->worker == NULL)
+        Py_RETURN_NONE;
+    char *document;
+    size_t len = 0;
+    Py_BEGIN_ALLOW_THREADS document = lp_worker_document(self->worker, &len);
+    Py_END_ALLOW_THREADS if (document == NULL) return PyErr_NoMemory();
+    PyObject *bytes = PyBytes_FromStringAndSize(document, (Py_ssize_t)len);
+    free(document);
+    return bytes;
+}
+
+static PyObject *text_or_none(PyObject *object, const char *(*get)(const struct lp_worker *))
+{
+    const struct lp_worker *worker = ((struct lpy_recorder *)object)->worker;
+    if (worker == NULL)
+        Py_RETURN_NONE;
+    return PyUnicode_DecodeFSDefault(get(worker));
+}
+
+static PyObject *recorder_run_dir(PyObject *object, void *closure)
+{
+    (void)closure;
+    return text_or_none(object, lp_worker_run_dir);
+}
+
+static PyObject *recorder_run_id(PyObject *object, void *closure)
+{
+    (void)closure;
+    return text_or_none(object, lp_worker_run_id);
+}
+
+static PyObject *recorder_worker(PyObject *object, void *closure)
+{
+    (void)closure;
+    return text_or_none(object, lp_worker_name);
+}
+
+static PyObject *recorder_path(PyObject *object, void *closure)
+{
+    (void)closure;
+    return text_or_none(object, lp_worker_path);
+}
+
+static PyObject *recorder_recording(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((struct lpy_recorder *)object)->recorder != NULL);
+}
+
+static PyObject *recorder_asked_in_vain(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((struct lpy_recorder *)object)->used);
+}
+
+/* The path that found no place, with "/" between its names. */
+static PyObject *join_path(const lp_name_id *path, size_t len)
+{
+    PyObject *names = PyList_New(0);
+    PyObject *separator = PyUnicode_FromString("/");
+    PyObject *joined = NULL;
+    bool ok = names && separator;
+    for (size_t i = 0; ok && i < len; i++) {
+        struct lp_name_text text = lp_name_text(path[i]);
+        PyObject *name = lpy_text(text.bytes, text.len);
+        ok = name && PyList_Append(names, name) == 0;
+        Py_XDECREF(name);
+    }
+    if (ok)
+        joined = PyUnicode_Join(separator, names);
+    Py_XDECREF(separator);
+    Py_XDECREF(names);
+    return joined;
+}
+
+int lpy_recorder_not_recorded(struct lpy_recorder *self)
+{
+    lp_name_id path[LP_STACK_DEPTH + 1];
+    if (self->warned || self->recorder == NULL)
+        return 0;
+    size_t len = lp_recorder_overflow(self->recorder, path, LP_STACK_DEPTH + 1);
+    if (len == 0)
+        return 0;
+    self->warned = true;
+    PyObject *joined = join_path(path, len);
+    if (joined == NULL)
+        return -1;
+    int status = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                                  "more than %u distinct phase paths: '%U' and every further one "
+                                  "is counted in the phase around it. Names built from data do "
+                                  "this; use a fixed name and count() for the varying part.",
+                                  LP_PATHS_LIMIT, joined);
+    Py_DECREF(joined);
+    return status;
+}
+
+PyObject *lpy_current(struct lpy_recorder *self)
+{
+    lp_name_id path[LP_STACK_DEPTH + 1];
+    struct lp_recorder *recorder = self ? self->recorder : NULL;
+    struct lp_thread *thread = NULL;
+    if (recorder && atomic_load_explicit(&recorder->key, memory_order_relaxed) != 0)
+        thread = lp_thread_self(recorder);
+    if (thread == NULL || thread->depth == 0)
+        return PyUnicode_FromString("");
+    const struct lp_node *node = thread->node;
+    size_t len = node->depth;
+    for (size_t i = len; i-- > 0; node = lp_image_at(&recorder->image, node->parent))
+        path[i] = node->name_id;
+    return join_path(path, len);
+}
+
+PyDoc_STRVAR(
+    phase_doc,
+    "phase($self, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
+    "--\n\n"
+    "Return a context manager that measures its body as the phase `name`.\n"
+    "\n"
+    "Phases nest; a path of names is one node, with its calls, wall time, CPU time and durations\n"
+    "in nanoseconds. The object may be kept and entered any number of times.\n"
+    "\n"
+    "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is "
+    "measured,\n"
+    "with its wall and CPU time.\n"
+    "\n"
+    "TypeError: name is not a str, a flag is not a bool, or sample is not a number.\n"
+    "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].");
+
+PyDoc_STRVAR(count_doc,
+             "count($self, /, name, n=1)\n"
+             "--\n\n"
+             "Add the integer n to the counter `name` of the phase open on this thread.\n"
+             "\n"
+             "Outside any phase the counter belongs to the root. Each counter keeps its sum, its\n"
+             "number of calls and the least and greatest n.\n"
+             "\n"
+             "TypeError: name is not a str, or n is not an integer (anything with __index__ is).\n"
+             "ValueError: name is empty or longer than 1 MiB of UTF-8.\n"
+             "OverflowError: n or the sum is outside signed 64 bits; the counter stays as it was.");
+
+PyDoc_STRVAR(current_doc,
+             "current($self, /)\n"
+             "--\n\n"
+             "The names of the phases open on this thread, joined by \"/\"; \"\" outside any.");
+
+PyDoc_STRVAR(snapshot_doc, "snapshot($self, /)\n"
+                           "--\n\n"
+                           "Write the complete state to the worker's file now.\n"
+                           "\n"
+                           "OSError: it could not be written; the file is as it was before.");
+
+PyDoc_STRVAR(close_doc, "close($self, /)\n"
+                        "--\n\n"
+                        "Write the last state and record nothing more. Further calls do nothing.\n"
+                        "\n"
+                        "OSError: the last state could not be written.");
+
+PyDoc_STRVAR(document_doc,
+             "document($self, /)\n"
+             "--\n\n"
+             "What the worker's file would hold now, as bytes; None if it was never enabled.");
+
+static PyMethodDef recorder_methods[] = {
+    {"phase", (PyCFunction)(void (*)(void))recorder_phase, METH_FASTCALL | METH_KEYWORDS,
+     phase_doc},
+    {"count", (PyCFunction)(void (*)(void))recorder_count, METH_FASTCALL | METH_KEYWORDS,
+     count_doc},
+    {"current", recorder_current, METH_NOARGS, current_doc},
+    {"snapshot", recorder_snapshot, METH_NOARGS, snapshot_doc},
+    {"close", recorder_close, METH_NOARGS, close_doc},
+    {"document", recorder_document, METH_NOARGS, document_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef recorder_properties[] = {
+    {"recording", recorder_recording, NULL, "Whether phases are recorded: enabled and not closed.",
+     NULL},
+    {"asked_in_vain", recorder_asked_in_vain, NULL,
+     "Whether a phase was asked for while nothing was recorded.", NULL},
+    {"run_dir", recorder_run_dir, NULL, "The run directory, absolute; None if never enabled.",
+     NULL},
+    {"run_id", recorder_run_id, NULL, "The run id; None if never enabled.", NULL},
+    {"worker", recorder_worker, NULL, "The worker's name; None if never enabled.", NULL},
+    {"path", recorder_path, NULL, "The path of the worker's file; None if never enabled.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef recorder_members[] = {
+    {"__weaklistoffset__", LPY_MEMBER_OFFSET, offsetof(struct lpy_recorder, weak_references),
+     LPY_MEMBER_READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyDoc_STRVAR(
+    recorder_doc,
+    "One worker of a run: records phases and counters of this process.\n"
+    "\n"
+    "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
+    "thread_names=False, snapshot_interval_s=0, sample_interval_s=0). Without a run_dir it\n"
+    "records nothing. lineprofiler.accounting.Profiler is what programs use.");
+
+static PyType_Slot recorder_slots[] = {
+    {Py_tp_doc, (void *)recorder_doc},
+    {Py_tp_new, (void *)recorder_new},
+    {Py_tp_init, (void *)recorder_init},
+    {Py_tp_dealloc, (void *)recorder_dealloc},
+    {Py_tp_traverse, (void *)recorder_traverse},
+    {Py_tp_methods, recorder_methods},
+    {Py_tp_getset, recorder_properties},
+    {Py_tp_members, recorder_members},
+    {0, NULL},
+};
+
+static PyType_Spec recorder_spec = {
+    .name = "lineprofiler._core.Recorder",
+    .basicsize = sizeof(struct lpy_recorder),
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = recorder_slots,
+};
+
+int lpy_recorder_add_type(PyObject *module)
+{
+    struct lpy_state *state = lpy_state_of(module);
+    state->recorder_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &recorder_spec, NULL);
+    return state->recorder_type ? PyModule_AddType(module, state->recorder_type) : -1;
+}
