@@ -40,8 +40,8 @@ static void role_name(struct lp_report_page *page, const struct lp_run *run, con
     }
     char *upper = malloc(name->len + 1);
     for (size_t i = 0; upper != NULL && i < name->len; i++) {
-        char c = name->bytes[i];
-        upper[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+        bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
+        upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
     }
     lp_report_page_label(page, upper != NULL ? upper : name->bytes, name->len, columns);
     free(upper);

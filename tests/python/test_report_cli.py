@@ -221,6 +221,100 @@ def test_most_workers_lost_K11(small_run: Path) -> None:
     assert "Processes 2 of 7: MOST ARE LOST, 5 unreadable" in text_of(small_run).splitlines()[0]
 
 
+# --- whole pages ---
+
+
+def busy_run(run: Path) -> Path:
+    """Two roles, a thread level, a sampled phase, an open one, a worker that did not close."""
+    for rank in range(3):
+        slow = 1 + rank % 2
+        iteration = node("iteration", slow * 60 * S, calls=30, child_wall_ns=slow * 57 * S)
+        search = node("search", slow * 45 * S, 1, 900, child_wall_ns=slow * 30 * S)
+        search["counters"] = {"simulations": [57_600, 900, 64, 64]}
+        select = node("select", slow * 30 * S, 2, 90_000, stride=100)
+        queue = node("wait for weights", slow * 12 * S, 1, 30, cpu_ns=S)
+        nodes = [iteration, search, select, queue]
+        write_worker(run, rank + 1, nodes, role="actor", rank=rank, host=f"node0{rank}")
+    train = node("train_step", 80 * S, calls=400, open_calls=1, open_wall_ns=2 * S, open_cpu_ns=S)
+    threads = [
+        {"name": "learner", "tid": 1, "alive": True, "nodes": [{}, train]},
+        {"name": "saver", "tid": 2, "alive": True, "nodes": [{}, node("save", 3 * S, cpu_ns=None)]},
+    ]
+    settings: dict[str, object] = {"measure_cpu": True, "thread_names": True}
+    settings |= {"snapshot_interval_s": 30, "sample_interval_s": None}
+    write_worker(
+        run,
+        4,
+        role="learner",
+        threads=threads,
+        settings=settings,
+        state="running",
+        troubles={"failed_flushes": 2},
+    )
+    return run
+
+
+GOLDEN = """\
+Runtime 1m 30s   Processes 4   Roles actor x3, learner x1
+Hosts node00, node01, node02, node07 (4 nodes)   Run r1
+
+ACTOR  (3 processes, imbalance 1.50)
+{RULE}
+search                         75.0%           3m   ███████████████████▌
+wait for weights               20.0%        48.0s   █████▎
+Other                           5.0%        12.0s   █▎
+  % of 4m in phases, summed over 3 processes; phases in iteration
+  imbalance: rank 1 on node01 spent 2m in phases, the mean process 1m 20s
+
+DOMINANT PHASES                     self    wait       p50       p99     entries
+~iteration/search/select              2m     50%   352.3us   718.9us     270,000
+iteration/search                     ~1m     50%    49.3ms   100.4ms       2,700
+    + simulations              172,800       960.0/s     1.0ms/ea      always 64
+iteration/wait for weights         48.0s     94%   394.3ms   803.3ms          90
+iteration                          12.0s     50%      2.0s      4.0s          90
+
+  ~ = estimated from a sample, not measured. Totals are scaled by the rate:
+      iteration/search        self time only: a phase in it is sampled
+      iteration/search/select 1 entry in 100
+
+ITERATIONS  (90 entries)  iteration
+  mean       2.7s   p50       2.0s   p95       4.0s   p99       4.0s
+
+LEARNER  (1 process, imbalance 1.00)
+{RULE}
+learner                        96.5%       1m 22s   █████████████████████████▏
+saver                           3.5%         3.0s   ▉
+  % of 1m 25s in phases, summed over 2 threads
+
+DOMINANT PHASES                     self    wait       p50       p99     entries
+learner/train_step                1m 22s     50%   192.9ms   201.2ms       400+1
+saver/save                          3.0s     n/a   771.8ms   804.6ms           4
+
+ITERATIONS  (400 entries)  learner/train_step
+  mean    200.0ms   p50    192.9ms   p95    200.5ms   p99    201.2ms
+
+  self        wall time outside child phases, summed over processes and threads
+  wait        % of the phase's wall time, child phases included, that its thread
+              spent off the CPU
+  wait n/a    not measured: no CPU times were recorded
+  entries +n  still open: their time so far is in self and wait, not in p50 and
+              p99
+  + counter   total; rate per second of its phase's wall time; that time for
+              each one; what one count() added
+
+CAVEATS
+{RULE}
+  - learner pid 4 on node07 was last written without close inside train_step,
+    open 2.0s
+  - 2 periodic writes failed: until the next one succeeded, the worker's file
+    was behind (learner pid 4 on node07)
+""".replace("{RULE}", "─" * 80)
+
+
+def test_a_whole_page(tmp_path: Path) -> None:
+    assert text_of(busy_run(tmp_path / "profile")) == GOLDEN
+
+
 # --- names ---
 
 
