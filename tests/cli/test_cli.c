@@ -199,6 +199,8 @@ static void test_the_order_of_arguments(void **state)
     assert_int_equal(run("report", run_dir, "--json"), LP_CLI_DONE);
     unsetenv("POSIXLY_CORRECT");
     assert_int_equal(out_text[0], '{');
+    assert_int_equal(run("report", "--", "--json", "-x"), LP_CLI_WRONG); /* Two operands. */
+    assert_contains(err_text, "'--json' and '-x' were named");
 }
 
 static void test_getopt_is_left_as_it_was(void **state)
