@@ -296,7 +296,7 @@ ITERATIONS  (400 entries)  learner/train_step
   self        wall time outside child phases, summed over processes and threads
   wait        % of the phase's wall time, child phases included, that its thread
               spent off the CPU
-  wait n/a    not measured: no CPU times were recorded
+  wait n/a    not measured: there are no CPU times for it
   entries +n  still open: their time so far is in self and wait, not in p50 and
               p99
   + counter   total; rate per second of its phase's wall time; that time for
