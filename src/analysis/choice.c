@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Sorts indices by a weight, largest first; equal ones keep the order of the tree, which is that of
- * the names. */
+/* Sorts indices by a weight, largest first; equal ones keep the order of the tree, which is that of the names. */
 
 struct weighted {
     uint64_t weight;
@@ -31,8 +30,7 @@ static int sorted_indices(size_t **indices, struct weighted *items, size_t n)
     return 0;
 }
 
-/* The phase whose children are the first to be more than one. In the flat order an only child
- * follows its parent. */
+/* The phase whose children are the first to be more than one. In the flat order an only child follows its parent. */
 static size_t branching_level(const struct lp_analysis_role *figures)
 {
     size_t level = LP_ANALYSIS_NONE;

@@ -9,8 +9,7 @@ double lp_analysis_ratio(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
-/* Flattening keeps its own stack: the depth of a tree that was read from a file is not ours to
- * trust. */
+/* Flattening keeps its own stack: the depth of a tree that was read from a file is not ours to trust. */
 
 struct pending {
     const struct lp_run_phase *phase;

@@ -1,5 +1,4 @@
-/* K13: the figures for programs. docs/report-json.md tells each key, docs/report.schema.json its
- * type. */
+/* K13: the figures for programs. docs/report-json.md tells each key, docs/report.schema.json its type. */
 #include <errno.h>
 
 #include "report/json_facts.h"
@@ -7,8 +6,7 @@
 #include "report/report.h"
 
 #define FORMAT_NAME "lineprofiler-report"
-/* Goes up when a program written for the old version would misread the new one; a new key does not
- * raise it. */
+/* Goes up when a program written for the old version would misread the new one; a new key does not raise it. */
 #define FORMAT_VERSION 1
 
 static void index_or_null(struct lp_emit *emit, const char *key, size_t index)

@@ -1,5 +1,4 @@
-/* K11: what the columns mean and what their percentages are of; only those lines that this report
- * needs. */
+/* K11: what the columns mean and what their percentages are of; only those lines that this report needs. */
 #include <string.h>
 
 #include "report/text.h"
