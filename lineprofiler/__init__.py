@@ -3,8 +3,6 @@
 `lineprofiler.accounting` records phases that the program names. It is imported when first used.
 """
 
-from __future__ import annotations
-
 from lineprofiler._core import __version__
 
 __all__ = ["__version__", "accounting"]

@@ -25,11 +25,10 @@
 #define LPY_MEMBER_READONLY Py_READONLY
 #endif
 
-/* Slots of the module. Its state is its own, so several interpreters may load it; but the thread's
-   current recorder is found through the process, and nothing here was written for threads that run
-   without the GIL. */
+/* Slots of the module. Every Python object of ours belongs to one module's state, and what interpreters share - names,
+   threads, workers - is the core's, which has locks of its own. Threads that run without a GIL are not provided for. */
 #if PY_VERSION_HEX >= 0x030C0000
-#define LPY_MODULE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#define LPY_MODULE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #else
 #define LPY_MODULE_SLOTS
 #endif
