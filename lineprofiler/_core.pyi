@@ -1,6 +1,110 @@
-"""The native core; see src/python/module.c."""
+"""The native core; see src/python/."""
+
+import os
+from types import TracebackType
+from typing import Any, Self, SupportsFloat, SupportsIndex, final
 
 __version__: str
 
+class RunError(ValueError):
+    """A run directory that holds nothing to report."""
+
+@final
+class Phase:
+    """A named region: a context manager that measures its body. See src/python/phase.c."""
+
+    @property
+    def name(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+class Recorder:
+    """One worker of a run; the base of accounting.Profiler. See src/python/recorder.c."""
+
+    def __init__(
+        self,
+        run_dir: str | os.PathLike[str] | None = None,
+        *,
+        role: str = "main",
+        run_id: str | None = None,
+        inherited: bool = False,
+        measure_cpu: bool = True,
+        thread_names: bool = False,
+        snapshot_interval_s: float = 0,
+        sample_interval_s: float = 0,
+    ) -> None: ...
+    @property
+    def enabled(self) -> bool:
+        """Whether phases are recorded: switched on and not closed."""
+    @property
+    def asked_in_vain(self) -> bool:
+        """Whether a phase was asked for while nothing was recorded."""
+    @property
+    def run_id(self) -> str | None:
+        """The run id; None if never enabled."""
+    @property
+    def worker(self) -> str | None:
+        """The worker's name; None if never enabled."""
+    @property
+    def path(self) -> str | None:
+        """The path of the worker's file; None if never enabled."""
+    def phase(
+        self,
+        name: str,
+        io: bool = False,
+        sync: bool = False,
+        sample: SupportsFloat = 1.0,
+        gpu: bool = False,
+        async_work: bool = False,
+    ) -> Phase:
+        """Return a context manager that measures its body as the phase `name`."""
+    def count(self, name: str, n: SupportsIndex = 1) -> None:
+        """Add the integer n to the counter `name` of the phase open on this thread."""
+    def current(self) -> str:
+        """Return the names of the phases open on this thread, joined by "/"."""
+    def snapshot(self) -> None:
+        """Write the complete state to the worker's file now. OSError: it could not be written."""
+    def close(self) -> None:
+        """Write the last state and record nothing more."""
+    def document(self) -> bytes | None:
+        """Return what the worker's file would hold now; None if never enabled."""
+
+def phase(
+    name: str,
+    io: bool = False,
+    sync: bool = False,
+    sample: SupportsFloat = 1.0,
+    gpu: bool = False,
+    async_work: bool = False,
+) -> Phase:
+    """Profiler.phase() of the installed profiler; does nothing if there is none."""
+
+def count(name: str, n: SupportsIndex = 1) -> None:
+    """Profiler.count() of the installed profiler; does nothing if there is none."""
+
+def current() -> str:
+    """Return the path of the deepest phase open on this thread in the installed profiler."""
+
+def installed_profiler() -> Recorder | None:
+    """Return the profiler that phase(), count() and current() use, or None."""
+
+def install(recorder: Recorder | None, /) -> None:
+    """Make phase(), count() and current() use this recorder; None: no recorder."""
+
+def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
+    """Read a run directory as plain objects. See src/python/run.c."""
+
+def hist_quantile(counts: dict[int, int], q: float, /) -> float:
+    """Return the q-quantile in ns of a histogram {bucket: count}."""
+
+def hist_bounds(bucket: int, /) -> tuple[int, int]:
+    """Return the first ns of a bucket and its width."""
+
 def cli(argv: list[str], /) -> int:
-    """Run one command line and return its exit status."""
+    """Run one command line, argv[0] being the command's name; return its exit status."""

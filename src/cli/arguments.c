@@ -31,8 +31,8 @@ static bool has_value_of(const struct option *longs, int value)
     return false;
 }
 
-/* getopt says which letter or value it stumbled over in optopt (0: no option of that name), and has
- * just left the word. */
+/* getopt says which letter or value it stumbled over in optopt (0: no option of that name), and has just left the
+   word. */
 static int mistake(const struct lp_cli_arguments *arguments, int option)
 {
     const char letter[] = {'-', (char)optopt, '\0'};
@@ -48,18 +48,27 @@ static int mistake(const struct lp_cli_arguments *arguments, int option)
     return -1;
 }
 
+/* Behind "--" only operands are left; getopt has stopped there. */
+static int next_of_rest(struct lp_cli_arguments *arguments)
+{
+    if (arguments->rest >= arguments->argc)
+        return 0;
+    arguments->value = arguments->argv[arguments->rest++];
+    return LP_CLI_OPERAND;
+}
+
 int lp_cli_arguments_next(struct lp_cli_arguments *arguments)
 {
+    if (arguments->rest > 0)
+        return next_of_rest(arguments);
     int option = getopt_long(arguments->argc, arguments->argv, arguments->spec, arguments->longs, NULL);
     if (option == '?' || option == ':')
         return mistake(arguments, option);
     arguments->value = optarg;
     if (option != -1)
         return option;
-    if (optind >= arguments->argc) /* Behind "--" only operands are left. */
-        return 0;
-    arguments->value = arguments->argv[optind++];
-    return LP_CLI_OPERAND;
+    arguments->rest = optind;
+    return next_of_rest(arguments);
 }
 
 void lp_cli_arguments_end(struct lp_cli_arguments *arguments)

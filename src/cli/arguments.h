@@ -21,11 +21,11 @@
 struct lp_cli_arguments {
     const struct lp_cli *cli; /* Borrowed, as all here. */
     const struct lp_cli_command *command;
-    const char *shorts; /* As for getopt: "ho:". */
     const struct option *longs;
     int argc;
     char **argv;
     const char *value; /* Of the option, or the operand; until the next call. */
+    int rest;          /* Index of the next word once getopt is done; 0 until then. */
     int saved_optind, saved_opterr, saved_optopt;
     char *saved_optarg;
     char spec[32];
@@ -34,8 +34,7 @@ struct lp_cli_arguments {
 void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_cli *cli,
                             const struct lp_cli_command *command, const char *shorts, const struct option *longs,
                             int argc, char **argv);
-/* The option's letter or value, LP_CLI_OPERAND, 0 at the end, -1 for a mistake, which has then been
- * told. */
+/* The option's letter or value, LP_CLI_OPERAND, 0 at the end, -1 for a mistake, which has then been told. */
 int lp_cli_arguments_next(struct lp_cli_arguments *arguments);
 void lp_cli_arguments_end(struct lp_cli_arguments *arguments);
 

@@ -14,8 +14,9 @@
 
 static const struct lp_cli_command *const commands[] = {
     &lp_cli_report,
+    NULL,
 };
-#define N_COMMANDS (sizeof commands / sizeof *commands)
+#define COMMANDS_MAX 16 /* That a slip is compared with. */
 
 /* What the user typed comes back in such lines: it must neither end them early nor move the cursor.
  */
@@ -64,7 +65,7 @@ int lp_cli_help(const struct lp_cli *cli, const struct lp_cli_command *command)
 static void list_commands(FILE *to)
 {
     fputs("usage: lineprofiler COMMAND [option...]\n\n", to);
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; commands[i] != NULL; i++)
         fprintf(to, "  %-8s %-6s %s\n", commands[i]->name, commands[i]->operands, commands[i]->summary);
     fputs("\n  --version        the version\n"
           "  -h, --help       this list; after a command, what that command can do\n"
@@ -74,7 +75,7 @@ static void list_commands(FILE *to)
 
 static const struct lp_cli_command *find(const char *name)
 {
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; commands[i] != NULL; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
     return NULL;
@@ -82,14 +83,14 @@ static const struct lp_cli_command *find(const char *name)
 
 static int unknown(const struct lp_cli *cli, const char *word)
 {
-    const char *names[N_COMMANDS + 1] = {NULL};
+    const char *names[COMMANDS_MAX] = {NULL};
     struct stat status;
     if (word[0] == '-')
         return lp_cli_wrong(cli, NULL, "unknown option '%s'; see lineprofiler --help", word);
     if (stat(word, &status) == 0 && S_ISDIR(status.st_mode))
         return lp_cli_wrong(cli, NULL, "'%s' is a directory, not a command; did you mean lineprofiler report %s?", word,
                             word);
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; i < COMMANDS_MAX - 1 && commands[i] != NULL; i++)
         names[i] = commands[i]->name;
     const char *nearest = lp_cli_nearest(word, names);
     if (nearest != NULL)

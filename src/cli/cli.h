@@ -26,8 +26,7 @@ struct lp_cli {
     FILE *out, *err; /* Borrowed. */
 };
 
-/* Runs one command line as main() would and returns its exit status; out and err are the standard
- * streams. */
+/* Runs one command line as main() would and returns its exit status; out and err are the standard streams. */
 int lp_cli_main(int argc, char **argv);
 int lp_cli_run(const struct lp_cli *cli, int argc, char **argv);
 

@@ -13,8 +13,7 @@ static size_t least(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* One row of the table at a time: row[j] is the distance of the first i letters of a to the first j
- * of b. */
+/* One row of the table at a time: row[j] is the distance of the first i letters of a to the first j of b. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX + 1];

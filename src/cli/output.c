@@ -12,8 +12,7 @@
 
 /* --- opening --- */
 
-/* A new file beside path, with the modes that path has or would get. Returns its descriptor or -1
- * with errno. */
+/* A new file beside path, with the modes that path has or would get. Returns its descriptor or -1 with errno. */
 static int make_temporary(struct lp_cli_output *output, const struct stat *old)
 {
     for (unsigned i = 0; i < NAMES_TRIED; i++) {

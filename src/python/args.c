@@ -13,12 +13,11 @@ static int find_keyword(PyObject *const *names, int n_names, PyObject *keyword)
     return -1;
 }
 
-int lpy_bind(const char *function, PyObject *const *names, int n_names, PyObject **bound,
-             PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+int lpy_bind(const char *function, PyObject *const *names, int n_names, PyObject **bound, PyObject *const *args,
+             Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs > n_names) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments, %zd were given", function,
-                     n_names, nargs);
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments, %zd were given", function, n_names, nargs);
         return -1;
     }
     for (Py_ssize_t i = 0; i < nargs; i++)
@@ -28,13 +27,11 @@ int lpy_bind(const char *function, PyObject *const *names, int n_names, PyObject
         PyObject *keyword = PyTuple_GET_ITEM(kwnames, i);
         int index = find_keyword(names, n_names, keyword);
         if (index < 0) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function,
-                         keyword);
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function, keyword);
             return -1;
         }
         if (index < nargs) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", function,
-                         keyword);
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", function, keyword);
             return -1;
         }
         bound[index] = args[nargs + i];

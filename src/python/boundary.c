@@ -36,15 +36,13 @@ static PyObject *boundary_get(PyObject *object, PyObject *instance, PyObject *ow
         return hand_out(self->state, (struct lpy_phase *)instance, self->side);
     if (instance == NULL || instance == Py_None)
         return Py_NewRef(object);
-    PyErr_Format(PyExc_TypeError, "descriptor of Phase does not apply to a %.200s",
-                 Py_TYPE(instance)->tp_name);
+    PyErr_Format(PyExc_TypeError, "descriptor of Phase does not apply to a %.200s", Py_TYPE(instance)->tp_name);
     return NULL;
 }
 
 /* Phase.__enter__(phase) and Phase.__exit__(phase, type, value, traceback): the way of
  * contextlib.ExitStack. */
-static PyObject *boundary_call(PyObject *object, PyObject *const *args, size_t nargsf,
-                               PyObject *kwnames)
+static PyObject *boundary_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     struct boundary *self = (struct boundary *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
@@ -76,8 +74,7 @@ static int boundary_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 static PyMemberDef boundary_members[] = {
-    {"__vectorcalloffset__", LPY_MEMBER_OFFSET, offsetof(struct boundary, call),
-     LPY_MEMBER_READONLY, NULL},
+    {"__vectorcalloffset__", LPY_MEMBER_OFFSET, offsetof(struct boundary, call), LPY_MEMBER_READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -94,8 +91,7 @@ static PyType_Slot boundary_slots[] = {
 static PyType_Spec boundary_spec = {
     .name = "lineprofiler._core.Boundary",
     .basicsize = sizeof(struct boundary),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = boundary_slots,
 };
 

@@ -12,26 +12,25 @@
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030B0000
-#    error "CPython 3.11 or later is needed"
+#error "CPython 3.11 or later is needed"
 #endif
 
 /* Members of a type: in Python.h, and with new names, since 3.12. */
 #if PY_VERSION_HEX < 0x030C0000
-#    include <structmember.h>
-#    define LPY_MEMBER_OFFSET   T_PYSSIZET
-#    define LPY_MEMBER_READONLY READONLY
+#include <structmember.h>
+#define LPY_MEMBER_OFFSET T_PYSSIZET
+#define LPY_MEMBER_READONLY READONLY
 #else
-#    define LPY_MEMBER_OFFSET   Py_T_PYSSIZET
-#    define LPY_MEMBER_READONLY Py_READONLY
+#define LPY_MEMBER_OFFSET Py_T_PYSSIZET
+#define LPY_MEMBER_READONLY Py_READONLY
 #endif
 
-/* Slots of the module. Its state is its own, so several interpreters may load it; but the thread's
-   current recorder is found through the process, and nothing here was written for threads that run
-   without the GIL. */
+/* Slots of the module. Every Python object of ours belongs to one module's state, and what interpreters share - names,
+   threads, workers - is the core's, which has locks of its own. Threads that run without a GIL are not provided for. */
 #if PY_VERSION_HEX >= 0x030C0000
-#    define LPY_MODULE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_SUPPORTED},
+#define LPY_MODULE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #else
-#    define LPY_MODULE_SLOTS
+#define LPY_MODULE_SLOTS
 #endif
 
 /* Gives an object from a list of free ones its first reference. Its type is still held. */

@@ -11,8 +11,7 @@ static int refuse_range(PyObject *text)
 LPY_RAISES_NEG static int convert_index(PyObject *object, PyObject *text, int64_t *n)
 {
     if (!PyIndex_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "counter '%U': n must be an integer, not %.200s", text,
-                     Py_TYPE(object)->tp_name);
+        PyErr_Format(PyExc_TypeError, "counter '%U': n must be an integer, not %.200s", text, Py_TYPE(object)->tp_name);
         return -1;
     }
     PyObject *index = PyNumber_Index(object);
@@ -33,8 +32,7 @@ LP_ALWAYS_INLINE int convert(PyObject *object, PyObject *text, int64_t *n)
     return LP_UNLIKELY(overflow) ? refuse_range(text) : 0;
 }
 
-LP_ALWAYS_INLINE PyObject *count(struct lpy_state *state, struct lpy_recorder *self, PyObject *text,
-                                 PyObject *object)
+LP_ALWAYS_INLINE PyObject *count(struct lpy_state *state, struct lpy_recorder *self, PyObject *text, PyObject *object)
 {
     int64_t n = 1;
     lp_name_id name = LP_NAME_NONE;
@@ -42,23 +40,21 @@ LP_ALWAYS_INLINE PyObject *count(struct lpy_state *state, struct lpy_recorder *s
     if (LP_LIKELY(recorder != NULL))
         name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE)) {
-        int status =
-            recorder ? lpy_name_id(state, text, "counter", &name) : lpy_name_check(text, "counter");
+        int status = recorder ? lpy_name_id(state, text, "counter", &name) : lpy_name_check(text, "counter");
         if (status < 0)
             return NULL;
     }
     if (object && convert(object, text, &n) < 0)
         return NULL;
-    if (LP_LIKELY(recorder != NULL) &&
-        LP_UNLIKELY(lp_record_count(recorder, name, n) != LP_COUNT_OK)) {
+    if (LP_LIKELY(recorder != NULL) && LP_UNLIKELY(lp_record_count(recorder, name, n) != LP_COUNT_OK)) {
         PyErr_Format(PyExc_OverflowError, "counter '%U': the sum is outside signed 64 bits", text);
         return NULL;
     }
     Py_RETURN_NONE;
 }
 
-PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
-                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
+                                   Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(kwnames == NULL && (nargs == 1 || nargs == 2)))
         return count(state, recorder, args[0], nargs == 2 ? args[1] : NULL);

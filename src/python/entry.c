@@ -40,8 +40,7 @@ static PyObject *leave(struct lpy_entry *self)
     Py_RETURN_NONE;
 }
 
-static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf,
-                            PyObject *kwnames)
+static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     (void)args;
     struct lpy_entry *self = (struct lpy_entry *)object;
@@ -56,8 +55,7 @@ static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t narg
 }
 
 /* The one entry of the phase that is not recorded. */
-static PyObject *no_entry_call(PyObject *object, PyObject *const *args, size_t nargsf,
-                               PyObject *kwnames)
+static PyObject *no_entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     (void)args;
     struct lpy_entry *self = (struct lpy_entry *)object;
@@ -72,8 +70,7 @@ static PyObject *no_entry_call(PyObject *object, PyObject *const *args, size_t n
     return NULL;
 }
 
-struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase,
-                                enum lpy_side side)
+struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side)
 {
     PyObject *object = lpy_free_list_take(&state->free_entries);
     if (LP_UNLIKELY(object == NULL)) {
@@ -101,8 +98,7 @@ static void entry_dealloc(PyObject *object)
         phase->pending = NULL;
     if (LP_UNLIKELY(self->open)) /* nobody can leave it any more */
         lp_record_leave(&self->entry);
-    if (LP_UNLIKELY(phase->recorder == NULL ||
-                    !lpy_free_list_put(&phase->recorder->state->free_entries, object))) {
+    if (LP_UNLIKELY(phase->recorder == NULL || !lpy_free_list_put(&phase->recorder->state->free_entries, object))) {
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }
@@ -117,8 +113,7 @@ static int entry_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 static PyMemberDef entry_members[] = {
-    {"__vectorcalloffset__", LPY_MEMBER_OFFSET, offsetof(struct lpy_entry, call),
-     LPY_MEMBER_READONLY, NULL},
+    {"__vectorcalloffset__", LPY_MEMBER_OFFSET, offsetof(struct lpy_entry, call), LPY_MEMBER_READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -134,8 +129,7 @@ static PyType_Slot entry_slots[] = {
 static PyType_Spec entry_spec = {
     .name = "lineprofiler._core.Entry",
     .basicsize = sizeof(struct lpy_entry),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = entry_slots,
 };
 

@@ -10,15 +10,13 @@ struct lpy_state *lpy_state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
-static PyObject *core_phase(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
+static PyObject *core_phase(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct lpy_state *state = lpy_state_of(module);
     return lpy_phase_with_arguments(state, state->installed, args, nargs, kwnames);
 }
 
-static PyObject *core_count(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
+static PyObject *core_count(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct lpy_state *state = lpy_state_of(module);
     return lpy_count_with_arguments(state, state->installed, args, nargs, kwnames);
@@ -41,8 +39,7 @@ static PyObject *core_install(PyObject *module, PyObject *recorder)
 {
     struct lpy_state *state = lpy_state_of(module);
     if (recorder != Py_None && !PyObject_TypeCheck(recorder, state->recorder_type)) {
-        PyErr_Format(PyExc_TypeError, "a Recorder or None can be installed, not %.200s",
-                     Py_TYPE(recorder)->tp_name);
+        PyErr_Format(PyExc_TypeError, "a Recorder or None can be installed, not %.200s", Py_TYPE(recorder)->tp_name);
         return NULL;
     }
     struct lpy_recorder *before = state->installed;
@@ -104,13 +101,20 @@ static int add_keywords(struct lpy_state *state)
     return state->threading && state->active && state->thread_name ? 0 : -1;
 }
 
+PyDoc_STRVAR(run_error_doc, "A run directory that holds nothing to report.\n"
+                            "\n"
+                            "The text says whether no worker has written yet or none of the files could be read.");
+
 static int core_exec(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
     state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
-    if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 ||
-        lpy_phase_add_type(module) < 0 || lpy_entry_add_type(module) < 0 ||
-        lpy_boundary_add_type(module) < 0)
+    if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 || lpy_phase_add_type(module) < 0 ||
+        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0)
+        return -1;
+    state->run_error =
+        PyErr_NewExceptionWithDoc("lineprofiler.accounting.RunError", run_error_doc, PyExc_ValueError, NULL);
+    if (state->run_error == NULL || PyModule_AddObjectRef(module, "RunError", state->run_error) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", lp_version());
 }
@@ -140,6 +144,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->phase_type);
     Py_VISIT(state->entry_type);
     Py_VISIT(state->boundary_type);
+    Py_VISIT(state->run_error);
     Py_VISIT(state->no_phase);
     Py_VISIT(state->no_entry);
     Py_VISIT((PyObject *)state->installed);
@@ -158,6 +163,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->installed);
     Py_CLEAR(state->no_entry);
     Py_CLEAR(state->no_phase);
+    Py_CLEAR(state->run_error);
     clear_free_list(&state->free_entries);
     clear_free_list(&state->free_phases);
     lpy_names_clear(state);
@@ -178,37 +184,45 @@ static void core_free(void *module)
     core_clear(module);
 }
 
-PyDoc_STRVAR(
-    phase_doc,
-    "phase($module, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
-    "--\n\n"
-    "Profiler.phase() of the installed profiler; does nothing if there is none.");
+PyDoc_STRVAR(phase_doc, "phase($module, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
+                        "--\n\n"
+                        "Profiler.phase() of the installed profiler; does nothing if there is none.");
 
-PyDoc_STRVAR(count_doc,
-             "count($module, /, name, n=1)\n"
-             "--\n\n"
-             "Profiler.count() of the installed profiler; does nothing if there is none.");
+PyDoc_STRVAR(count_doc, "count($module, /, name, n=1)\n"
+                        "--\n\n"
+                        "Profiler.count() of the installed profiler; does nothing if there is none.");
 
-PyDoc_STRVAR(current_doc,
-             "current($module, /)\n"
-             "--\n\n"
-             "The path of the deepest phase open on this thread in the installed profiler.\n"
-             "\n"
-             "Names are joined by \"/\". \"\" outside any phase, or if no profiler is installed.");
+PyDoc_STRVAR(current_doc, "current($module, /)\n"
+                          "--\n\n"
+                          "The path of the deepest phase open on this thread in the installed profiler.\n"
+                          "\n"
+                          "Names are joined by \"/\". \"\" outside any phase, or if no profiler is installed.");
 
 PyDoc_STRVAR(installed_doc, "installed_profiler($module, /)\n"
                             "--\n\n"
                             "The profiler that phase(), count() and current() use, or None.");
 
-PyDoc_STRVAR(install_doc,
-             "install($module, recorder, /)\n"
-             "--\n\n"
-             "Make phase(), count() and current() use this recorder; None: no recorder.");
+PyDoc_STRVAR(install_doc, "install($module, recorder, /)\n"
+                          "--\n\n"
+                          "Make phase(), count() and current() use this recorder; None: no recorder.");
 
-PyDoc_STRVAR(cli_doc,
-             "cli($module, argv, /)\n"
-             "--\n\n"
-             "Run one command line, argv[0] being the command's name; return its exit status.");
+PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
+                      "--\n\n"
+                      "Run one command line, argv[0] being the command's name; return its exit status.");
+
+PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, /)\n"
+                           "--\n\n"
+                           "Read a run directory; lineprofiler.run makes its classes out of the result.\n"
+                           "\n"
+                           "OSError: no such directory, or it cannot be read. RunError: it holds nothing to report.");
+
+PyDoc_STRVAR(hist_quantile_doc, "hist_quantile($module, counts, q, /)\n"
+                                "--\n\n"
+                                "The q-quantile in ns of a histogram {bucket: count}.");
+
+PyDoc_STRVAR(hist_bounds_doc, "hist_bounds($module, bucket, /)\n"
+                              "--\n\n"
+                              "The first ns of a bucket and its width.");
 
 static PyMethodDef core_methods[] = {
     {"phase", (PyCFunction)(void (*)(void))core_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
@@ -216,6 +230,9 @@ static PyMethodDef core_methods[] = {
     {"current", core_current, METH_NOARGS, current_doc},
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
+    {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
+    {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
+    {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},
     {"cli", core_cli, METH_O, cli_doc},
     {NULL, NULL, 0, NULL},
 };

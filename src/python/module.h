@@ -8,7 +8,10 @@
  *  phase.c     Phase, what phase() returns: a recorder and a name
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  run.c       a run directory as plain objects
+ *  count.c     count()
  *  names.c     from a str to the name's number
+ *  thread_name.c  the calling thread's name
  *  args.c      arguments of the vectorcall methods
  *  module.c    the module, its state and its functions
  *
@@ -42,12 +45,11 @@ struct lpy_state;
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state; /* Borrowed: the type holds the module. */
-    struct lp_recorder
-        *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker; /* Owned; NULL if it was never enabled. */
-    bool used;                /* A phase was asked for while nothing was recorded. */
-    bool warned;              /* of too many paths */
+    struct lpy_state *state;      /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;     /* Owned; NULL if it was never enabled. */
+    bool used;                    /* A phase was asked for while nothing was recorded. */
+    bool warned;                  /* of too many paths */
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
@@ -62,8 +64,7 @@ struct lpy_entry;
 struct lpy_phase {
     PyObject_HEAD
     struct lpy_recorder *recorder; /* Owned; NULL in the one that stands for "not recorded". */
-    struct lpy_entry
-        *pending; /* Borrowed: handed out as __enter__ or as __exit__, not yet as both. */
+    struct lpy_entry *pending;     /* Borrowed: handed out as __enter__ or as __exit__, not yet as both. */
     struct lpy_loose_entry *loose; /* Owned. */
     uint32_t n_loose, loose_size;
     lp_name_id name;
@@ -98,23 +99,15 @@ struct lpy_free_list {
     int n, limit;
 };
 
-enum lpy_keyword {
-    LPY_NAME,
-    LPY_IO,
-    LPY_SYNC,
-    LPY_SAMPLE,
-    LPY_GPU,
-    LPY_ASYNC_WORK,
-    LPY_N,
-    LPY_KEYWORDS
-};
+enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
 struct lpy_state {
     PyTypeObject *recorder_type, *phase_type, *entry_type, *boundary_type; /* Owned. */
+    PyObject *run_error;                                                   /* Owned. */
     PyObject *no_phase, *no_entry;                                         /* Owned. */
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     PyObject *keywords[LPY_KEYWORDS];                                      /* Owned. */
-    PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
+    PyObject *threading, *active, *thread_name;                            /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
     struct lpy_name_set names[LPY_NAME_SETS];
 };
@@ -130,10 +123,10 @@ LPY_RAISES_NEG int lpy_entry_add_type(PyObject *module);
 LPY_RAISES_NEG int lpy_boundary_add_type(PyObject *module);
 
 /* The methods and functions phase() and count(); recorder NULL: nothing is installed. */
-PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
-                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
-                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
+                                   Py_ssize_t nargs, PyObject *kwnames);
+PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
+                                   Py_ssize_t nargs, PyObject *kwnames);
 PyObject *lpy_current(struct lpy_recorder *recorder);
 
 /* Warns once that paths are folded, if that is why nothing was recorded. -1: the warning is an
@@ -141,8 +134,7 @@ PyObject *lpy_current(struct lpy_recorder *recorder);
 LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
 
 /* An entry that counts as handed out once, as `side`. */
-struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase,
-                                enum lpy_side side);
+struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side);
 /* __enter__ and __exit__ called by themselves; the last entry of this thread is the first to be
  * closed. */
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase);
@@ -150,17 +142,20 @@ void lpy_phase_leave_loose(struct lpy_phase *phase);
 
 /* Makes the bound arguments of a call. bound[i] is left as it is where nothing was passed for
  * names[i]. */
-LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_names,
-                            PyObject **bound, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames);
+LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_names, PyObject **bound,
+                            PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Checks a text as a name and finds its number. what: "phase" or "counter". */
-LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what,
-                               lp_name_id *id);
+LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what, lp_name_id *id);
 /* Checks it only. */
 LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
 /* The text of a name; names are kept as UTF-8 in which lone surrogates may stand. */
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
+
+/* Functions of the module, see their documentation there. */
+PyObject *lpy_load_run(PyObject *module, PyObject *args);
+PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
+PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
 /* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. With
  * the GIL held. */

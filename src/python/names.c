@@ -19,8 +19,7 @@ static int check_length(size_t len, const char *what)
     if (len == 0)
         PyErr_Format(PyExc_ValueError, "%s name must not be empty", what);
     else
-        PyErr_Format(PyExc_ValueError, "%s name of %zu bytes is longer than %u bytes", what, len,
-                     LP_NAME_LIMIT);
+        PyErr_Format(PyExc_ValueError, "%s name of %zu bytes is longer than %u bytes", what, len, LP_NAME_LIMIT);
     return -1;
 }
 

@@ -22,8 +22,7 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
 }
 
 /* A phase of this name, or the one that does nothing. */
-LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder,
-                                      PyObject *text)
+LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
         if (lpy_name_check(text, "phase") < 0)
@@ -70,8 +69,8 @@ static int check_options(struct lpy_state *state, PyObject *const *bound)
     return bound[LPY_SAMPLE] ? check_sample(bound[LPY_SAMPLE]) : 0;
 }
 
-static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder,
-                               PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
+                               Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
     if (lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
@@ -81,8 +80,8 @@ static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *rec
     return make_phase(state, recorder, bound[LPY_NAME]);
 }
 
-PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder,
-                                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
+                                   Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
         return make_phase(state, recorder, args[0]);
@@ -113,8 +112,7 @@ PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
     open_entry(phase, &entry);
     if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
         return NULL;
-    phase->loose[phase->n_loose++] =
-        (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .entry = entry};
+    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .entry = entry};
     return Py_NewRef((PyObject *)phase);
 }
 
@@ -148,8 +146,7 @@ static void phase_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     if (LP_UNLIKELY(phase->loose != NULL))
         leave_abandoned(phase);
-    if (LP_UNLIKELY(recorder == NULL ||
-                    !lpy_free_list_put(&recorder->state->free_phases, object))) {
+    if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_phases, object))) {
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }
@@ -192,9 +189,8 @@ PyDoc_STRVAR(phase_doc, "A named region: a context manager that measures its bod
                         "recursively and by several threads at once.");
 
 static PyType_Slot phase_slots[] = {
-    {Py_tp_doc, (void *)phase_doc},           {Py_tp_dealloc, (void *)phase_dealloc},
-    {Py_tp_traverse, (void *)phase_traverse}, {Py_tp_repr, (void *)phase_repr},
-    {Py_tp_getset, phase_properties},         {0, NULL},
+    {Py_tp_doc, (void *)phase_doc},   {Py_tp_dealloc, (void *)phase_dealloc}, {Py_tp_traverse, (void *)phase_traverse},
+    {Py_tp_repr, (void *)phase_repr}, {Py_tp_getset, phase_properties},       {0, NULL},
 };
 
 static PyType_Spec phase_spec = {

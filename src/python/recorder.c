@@ -52,29 +52,20 @@ static int convert_optional_path(PyObject *object, void *bytes)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",
-                               "role",
-                               "run_id",
-                               "inherited",
-                               "measure_cpu",
-                               "thread_names",
-                               "snapshot_interval_s",
-                               "sample_interval_s",
-                               NULL};
+    static char *keywords[] = {
+        "run_dir",           "role", "run_id", "inherited", "measure_cpu", "thread_names", "snapshot_interval_s",
+        "sample_interval_s", NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
     int inherited = 0, measure_cpu = 1, thread_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords,
-                                     convert_optional_path, (void *)&opening->run_dir, &role,
-                                     convert_optional_path, (void *)&opening->run_id, &inherited,
-                                     &measure_cpu, &thread_names, &options->snapshot_interval_s,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords, convert_optional_path,
+                                     (void *)&opening->run_dir, &role, convert_optional_path, (void *)&opening->run_id,
+                                     &inherited, &measure_cpu, &thread_names, &options->snapshot_interval_s,
                                      &options->sample_interval_s))
         return -1;
-    opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass")
-                         : PyBytes_FromString("main");
-    opening->runtime =
-        PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24),
-                           (int)(Py_Version >> 16 & 0xff), (int)(Py_Version >> 8 & 0xff));
+    opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
+    opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
+                                          (int)(Py_Version >> 8 & 0xff));
     if (opening->role == NULL || opening->runtime == NULL)
         return -1;
     options->measure_cpu = measure_cpu;
@@ -162,15 +153,13 @@ static int recorder_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-static PyObject *recorder_phase(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                                PyObject *kwnames)
+static PyObject *recorder_phase(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct lpy_recorder *self = (struct lpy_recorder *)object;
     return lpy_phase_with_arguments(self->state, self, args, nargs, kwnames);
 }
 
-static PyObject *recorder_count(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                                PyObject *kwnames)
+static PyObject *recorder_count(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct lpy_recorder *self = (struct lpy_recorder *)object;
     return lpy_count_with_arguments(self->state, self, args, nargs, kwnames);
@@ -240,12 +229,6 @@ static PyObject *text_or_none(PyObject *object, const char *(*get)(const struct 
     return PyUnicode_DecodeFSDefault(get(worker));
 }
 
-static PyObject *recorder_run_dir(PyObject *object, void *closure)
-{
-    (void)closure;
-    return text_or_none(object, lp_worker_run_dir);
-}
-
 static PyObject *recorder_run_id(PyObject *object, void *closure)
 {
     (void)closure;
@@ -264,7 +247,7 @@ static PyObject *recorder_path(PyObject *object, void *closure)
     return text_or_none(object, lp_worker_path);
 }
 
-static PyObject *recorder_recording(PyObject *object, void *closure)
+static PyObject *recorder_enabled(PyObject *object, void *closure)
 {
     (void)closure;
     return PyBool_FromLong(((struct lpy_recorder *)object)->recorder != NULL);
@@ -333,38 +316,34 @@ PyObject *lpy_current(struct lpy_recorder *self)
     return join_path(path, len);
 }
 
-PyDoc_STRVAR(
-    phase_doc,
-    "phase($self, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
-    "--\n\n"
-    "Return a context manager that measures its body as the phase `name`.\n"
-    "\n"
-    "Phases nest; a path of names is one node, with its calls, wall time, CPU time and durations\n"
-    "in nanoseconds. The object may be kept and entered any number of times.\n"
-    "\n"
-    "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is "
-    "measured,\n"
-    "with its wall and CPU time.\n"
-    "\n"
-    "TypeError: name is not a str, a flag is not a bool, or sample is not a number.\n"
-    "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].");
+PyDoc_STRVAR(phase_doc, "phase($self, /, name, io=False, sync=False, sample=1.0, gpu=False, async_work=False)\n"
+                        "--\n\n"
+                        "Return a context manager that measures its body as the phase `name`.\n"
+                        "\n"
+                        "Phases nest; a path of names is one node, with its calls, wall time, CPU time and durations\n"
+                        "in nanoseconds. The object may be kept and entered any number of times.\n"
+                        "\n"
+                        "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is "
+                        "measured,\n"
+                        "with its wall and CPU time.\n"
+                        "\n"
+                        "TypeError: name is not a str, a flag is not a bool, or sample is not a number.\n"
+                        "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].");
 
-PyDoc_STRVAR(count_doc,
-             "count($self, /, name, n=1)\n"
-             "--\n\n"
-             "Add the integer n to the counter `name` of the phase open on this thread.\n"
-             "\n"
-             "Outside any phase the counter belongs to the root. Each counter keeps its sum, its\n"
-             "number of calls and the least and greatest n.\n"
-             "\n"
-             "TypeError: name is not a str, or n is not an integer (anything with __index__ is).\n"
-             "ValueError: name is empty or longer than 1 MiB of UTF-8.\n"
-             "OverflowError: n or the sum is outside signed 64 bits; the counter stays as it was.");
+PyDoc_STRVAR(count_doc, "count($self, /, name, n=1)\n"
+                        "--\n\n"
+                        "Add the integer n to the counter `name` of the phase open on this thread.\n"
+                        "\n"
+                        "Outside any phase the counter belongs to the root. Each counter keeps its sum, its\n"
+                        "number of calls and the least and greatest n.\n"
+                        "\n"
+                        "TypeError: name is not a str, or n is not an integer (anything with __index__ is).\n"
+                        "ValueError: name is empty or longer than 1 MiB of UTF-8.\n"
+                        "OverflowError: n or the sum is outside signed 64 bits; the counter stays as it was.");
 
-PyDoc_STRVAR(current_doc,
-             "current($self, /)\n"
-             "--\n\n"
-             "The names of the phases open on this thread, joined by \"/\"; \"\" outside any.");
+PyDoc_STRVAR(current_doc, "current($self, /)\n"
+                          "--\n\n"
+                          "The names of the phases open on this thread, joined by \"/\"; \"\" outside any.");
 
 PyDoc_STRVAR(snapshot_doc, "snapshot($self, /)\n"
                            "--\n\n"
@@ -378,16 +357,13 @@ PyDoc_STRVAR(close_doc, "close($self, /)\n"
                         "\n"
                         "OSError: the last state could not be written.");
 
-PyDoc_STRVAR(document_doc,
-             "document($self, /)\n"
-             "--\n\n"
-             "What the worker's file would hold now, as bytes; None if it was never enabled.");
+PyDoc_STRVAR(document_doc, "document($self, /)\n"
+                           "--\n\n"
+                           "What the worker's file would hold now, as bytes; None if it was never enabled.");
 
 static PyMethodDef recorder_methods[] = {
-    {"phase", (PyCFunction)(void (*)(void))recorder_phase, METH_FASTCALL | METH_KEYWORDS,
-     phase_doc},
-    {"count", (PyCFunction)(void (*)(void))recorder_count, METH_FASTCALL | METH_KEYWORDS,
-     count_doc},
+    {"phase", (PyCFunction)(void (*)(void))recorder_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
+    {"count", (PyCFunction)(void (*)(void))recorder_count, METH_FASTCALL | METH_KEYWORDS, count_doc},
     {"current", recorder_current, METH_NOARGS, current_doc},
     {"snapshot", recorder_snapshot, METH_NOARGS, snapshot_doc},
     {"close", recorder_close, METH_NOARGS, close_doc},
@@ -396,12 +372,8 @@ static PyMethodDef recorder_methods[] = {
 };
 
 static PyGetSetDef recorder_properties[] = {
-    {"recording", recorder_recording, NULL, "Whether phases are recorded: enabled and not closed.",
-     NULL},
-    {"asked_in_vain", recorder_asked_in_vain, NULL,
-     "Whether a phase was asked for while nothing was recorded.", NULL},
-    {"run_dir", recorder_run_dir, NULL, "The run directory, absolute; None if never enabled.",
-     NULL},
+    {"enabled", recorder_enabled, NULL, "Whether phases are recorded: enabled and not closed.", NULL},
+    {"asked_in_vain", recorder_asked_in_vain, NULL, "Whether a phase was asked for while nothing was recorded.", NULL},
     {"run_id", recorder_run_id, NULL, "The run id; None if never enabled.", NULL},
     {"worker", recorder_worker, NULL, "The worker's name; None if never enabled.", NULL},
     {"path", recorder_path, NULL, "The path of the worker's file; None if never enabled.", NULL},
@@ -409,18 +381,16 @@ static PyGetSetDef recorder_properties[] = {
 };
 
 static PyMemberDef recorder_members[] = {
-    {"__weaklistoffset__", LPY_MEMBER_OFFSET, offsetof(struct lpy_recorder, weak_references),
-     LPY_MEMBER_READONLY, NULL},
+    {"__weaklistoffset__", LPY_MEMBER_OFFSET, offsetof(struct lpy_recorder, weak_references), LPY_MEMBER_READONLY,
+     NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-PyDoc_STRVAR(
-    recorder_doc,
-    "One worker of a run: records phases and counters of this process.\n"
-    "\n"
-    "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
-    "thread_names=False, snapshot_interval_s=0, sample_interval_s=0). Without a run_dir it\n"
-    "records nothing. lineprofiler.accounting.Profiler is what programs use.");
+PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of this process.\n"
+                           "\n"
+                           "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
+                           "thread_names=False, snapshot_interval_s=0, sample_interval_s=0). Without a run_dir it\n"
+                           "records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, (void *)recorder_doc},
@@ -437,8 +407,7 @@ static PyType_Slot recorder_slots[] = {
 static PyType_Spec recorder_spec = {
     .name = "lineprofiler._core.Recorder",
     .basicsize = sizeof(struct lpy_recorder),
-    .flags =
-        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = recorder_slots,
 };
 

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/compiler.h"
 
@@ -220,14 +219,4 @@ struct lp_report_cell lp_report_ratio(double ratio)
         return print("n/a");
     uint64_t n = rounded(ratio * 100);
     return print("%" PRIu64 ".%02u", n / 100, (unsigned)(n % 100));
-}
-
-struct lp_report_cell lp_report_time(uint64_t realtime_ns)
-{
-    struct lp_report_cell cell;
-    time_t seconds = (time_t)(realtime_ns / 1000000000u);
-    struct tm utc;
-    if (gmtime_r(&seconds, &utc) == NULL || strftime(cell.text, sizeof cell.text, "%Y-%m-%d %H:%M:%S", &utc) == 0)
-        return print("n/a");
-    return cell;
 }

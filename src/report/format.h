@@ -38,7 +38,5 @@ struct lp_report_cell lp_report_share(double fraction);
 struct lp_report_cell lp_report_percent(double fraction);
 /* 1.22 */
 struct lp_report_cell lp_report_ratio(double ratio);
-/* UTC: 2026-08-13 22:41:07 */
-struct lp_report_cell lp_report_time(uint64_t realtime_ns);
 
 #endif

@@ -1,5 +1,4 @@
-/* report/json_facts.h: the part of the JSON report that no figure is derived for - workers, hosts,
- * what is missing. */
+/* report/json_facts.h: the part of the JSON report without figures: workers, hosts, what is missing. */
 #ifndef LP_REPORT_JSON_FACTS_H
 #define LP_REPORT_JSON_FACTS_H
 

@@ -44,8 +44,7 @@ uint32_t lp_report_shown(uint32_t code)
     bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
     bool surrogate = code >= 0xd800 && code < 0xe000;
     bool line_break = code == 0x2028 || code == 0x2029;
-    /* Marks, embeddings, overrides and isolates of writing direction: they reorder what stands
-     * beside them. */
+    /* Marks, embeddings, overrides and isolates of writing direction: they reorder what stands beside them. */
     bool direction = code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
                      (code >= 0x2066 && code <= 0x2069);
     return control || surrogate || line_break || direction || code > 0x10ffff ? REPLACEMENT : code;
@@ -105,8 +104,7 @@ static void write_shown(struct lp_report_sink *sink, const char *bytes, size_t l
     }
 }
 
-/* Where the longest tail of at most `columns` begins; it does not begin with a character that
- * combines. */
+/* Where the longest tail of at most `columns` begins; it does not begin with a character that combines. */
 static size_t tail_begin(const char *bytes, size_t len, size_t all, size_t columns)
 {
     size_t at = 0;

@@ -33,8 +33,7 @@ unsigned lp_report_columns_of(uint32_t code);
 
 /* Columns of a text as shown. */
 size_t lp_report_columns(const char *bytes, size_t len);
-/* Writes a text as shown, its tail if it takes more than `columns`; returns the columns taken,
- * never more. */
+/* Writes a text as shown, its tail if it takes more than `columns`; returns the columns taken, never more. */
 size_t lp_report_label(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
 
 #endif

@@ -10,8 +10,7 @@
 
 #define NOTE_INDENT 2
 
-/* The order of the report. A section that has nothing to say writes nothing, its blank line
- * included. */
+/* The order of the report. A section that has nothing to say writes nothing, its blank line included. */
 
 typedef void (*run_section)(struct lp_report_page *, const struct lp_analysis *);
 typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *, const struct lp_analysis_role *);

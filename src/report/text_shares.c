@@ -12,8 +12,7 @@
 #define BAR_COLUMNS 26
 #define UNEVEN 1.05 /* From this imbalance on, the process with most time is named. */
 
-/* Upper case tells headings from names; where that would change a name beyond recognition, it
- * stays. */
+/* Upper case tells headings from names; where that would change a name beyond recognition, it stays. */
 static bool is_ascii(const struct lp_text *text)
 {
     for (size_t i = 0; i < text->len; i++)
@@ -41,8 +40,8 @@ static void role_name(struct lp_report_page *page, const struct lp_run *run, con
     }
     char *upper = malloc(name->len + 1);
     for (size_t i = 0; upper != NULL && i < name->len; i++) {
-        char c = name->bytes[i];
-        upper[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+        bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
+        upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
     }
     lp_report_page_label(page, upper != NULL ? upper : name->bytes, name->len, columns);
     free(upper);
@@ -100,6 +99,7 @@ static void share_row(struct lp_report_page *page, const struct lp_analysis_phas
 static void other_rows(struct lp_report_page *page, const struct lp_analysis_role *role)
 {
     if (role->n_small > 0) {
+        lp_report_page_text(page, role->small_estimated ? "~" : "");
         lp_report_page_text(page, lp_report_text_plural(role->n_small, "more phase", "more phases").text);
         figures(page, role->small_share, role->small_ns);
     }

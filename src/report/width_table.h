@@ -1,6 +1,6 @@
 /*
- * report/width_table.h: columns that characters take on a terminal. Made by scripts/make_width_table from the
- * Unicode Character Database 15.1.0; not to be edited.
+ * report/width_table.h: columns that characters take on a terminal.
+ * Made by scripts/make_width_table from the Unicode Character Database 15.1.0; not to be edited.
  */
 #ifndef LP_REPORT_WIDTH_TABLE_H
 #define LP_REPORT_WIDTH_TABLE_H

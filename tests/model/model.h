@@ -187,8 +187,7 @@ static inline void model_hist(struct model *model, struct lp_hist *hist, uint64_
     hist->octaves[bucket / 8][bucket % 8] += n;
 }
 
-/* n more entries of `each` ns, waiting that part of the time; the parent's child time grows with
- * it. */
+/* n more entries of `each` ns, waiting that part of the time; the parent's child time grows with it. */
 static inline void model_entries(struct model *model, struct lp_run_phase *phase, uint64_t n, uint64_t each,
                                  double wait)
 {

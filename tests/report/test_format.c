@@ -100,8 +100,7 @@ static const struct unit duration_units[] = {
     {"m", 60e9, 60}, {"h", 3600e9, 100}, {"d", 86400e9, 365}, {"y", 365 * 86400e9, 1000},
 };
 
-/* Reads a duration back; *step is what its last digit stands for. Fails on a number that its unit
- * cannot have. */
+/* Reads a duration back; *step is what its last digit stands for. Fails on a number that its unit cannot have. */
 static double read_duration(const char *text, double *step)
 {
     double sum = 0;
@@ -277,12 +276,6 @@ static void test_the_point_is_a_point(void **state)
     setlocale(LC_ALL, "C");
 }
 
-static void test_times(void **state)
-{
-    (void)state;
-    assert_cell(lp_report_time(UINT64_C(1786660867) * 1000000000), "2026-08-13 22:41:07");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,7 +290,6 @@ int main(void)
         cmocka_unit_test(test_counts_are_whole),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_the_point_is_a_point),
-        cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

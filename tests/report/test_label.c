@@ -98,8 +98,7 @@ static void test_every_character_comes_back(void **state)
     }
 }
 
-/* Random bytes, random widths: never wider than asked, always the whole tail, never a control
- * character. */
+/* Random bytes, random widths: never wider than asked, always the whole tail, never a control character. */
 static void test_any_bytes_in_any_width(void **state)
 {
     (void)state;

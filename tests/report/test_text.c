@@ -104,6 +104,49 @@ static void test_the_documented_example(void **state)
                           "              each one; what one count() added\n");
 }
 
+/* The example of the documentation with thread_names=True (G4). */
+static void test_two_threads(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "learner");
+    model_worker(&model, role, "node07")->threads = 2;
+    struct lp_run_phase *collector = model_phase(&model, role->tree, "collector");
+    struct lp_run_phase *learner = model_phase(&model, role->tree, "learner");
+    struct lp_run_phase *drain = model_phase(&model, collector, "drain_queue");
+    struct lp_run_phase *train = model_phase(&model, learner, "train_step");
+    struct lp_run_phase *log = model_phase(&model, learner, "log");
+    model_entries(&model, train, 250000, 41200 * US, 0.04);
+    model_entries(&model, log, 2500, 150 * MS, 0.5);
+    model_entries(&model, drain, 1970000, 2100 * US, 0.94);
+    model_entries(&model, drain, 20000, 15 * MS, 0.99);
+    collector->is_thread = learner->is_thread = true;
+    collector->wall_ns = collector->child_wall_ns;
+    learner->wall_ns = learner->child_wall_ns;
+    collector->cpu_ns = drain->cpu_ns;
+    learner->cpu_ns = train->cpu_ns + log->cpu_ns;
+    assert_report(&model, "Runtime 4h 12m   Processes 1   Roles learner x1\n"
+                          "Hosts node07 (1 node)   Run 20260813T2241-471c94\n"
+                          "\n"
+                          "LEARNER  (1 process, imbalance 1.00)\n" RULE
+                          "learner                        70.6%       2h 58m   ██████████████████▍\n"
+                          "collector                      29.4%       1h 14m   ███████▋\n"
+                          "  % of 4h 12m in phases, summed over 2 threads\n"
+                          "\n"
+                          "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
+                          "learner/train_step                2h 52m      4%    39.8ms    41.9ms     250,000\n"
+                          "collector/drain_queue             1h 14m     94%     2.2ms    14.7ms   1,990,000\n"
+                          "learner/log                       6m 15s     50%   142.6ms   150.8ms       2,500\n"
+                          "\n"
+                          "ITERATIONS  (1,990,000 entries)  collector/drain_queue\n"
+                          "  mean      2.2ms   p50      2.2ms   p95      2.3ms   p99     14.7ms\n"
+                          "\n"
+                          "  self        wall time outside child phases, summed over processes and threads\n"
+                          "  wait        % of the phase's wall time, child phases included, that its thread\n"
+                          "              spent off the CPU\n");
+}
+
 /* EX10: a run in progress - open phases, one of them without a finished entry. */
 static void test_a_run_that_is_still_going(void **state)
 {
@@ -184,7 +227,7 @@ static void test_cpu_that_was_not_measured(void **state)
                           "  wait        % of the phase's wall time, child phases included, that its thread\n"
                           "              spent off the CPU\n"
                           "              (of that part of it for which CPU time was measured)\n"
-                          "  wait n/a    not measured: no CPU times were recorded\n");
+                          "  wait n/a    not measured: there are no CPU times for it\n");
 }
 
 /* G2 */
@@ -243,6 +286,28 @@ static void test_estimates_say_so(void **state)
                           "              spent off the CPU\n"
                           "  + counter   total; rate per second of its phase's wall time; that time for\n"
                           "              each one; what one count() added\n");
+}
+
+/* Also where the sampled ones are too small for rows of their own. */
+static void test_estimates_in_sums_say_so(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "actor");
+    model_worker(&model, role, "node07");
+    for (int i = 0; i < 14; i++) {
+        char name[] = {'p', (char)('a' + i), '\0'};
+        struct lp_run_phase *phase = model_phase(&model, role->tree, name);
+        model_entries(&model, phase, 1, i < 10 ? 1 * S : 1 * MS, 0);
+        if (i == 12)
+            model_sampled(phase, 10, 10);
+    }
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    assert_non_null(strstr(text, "\n~4 more phases                 <0.1%        4.0ms"));
+    assert_non_null(strstr(text, "\n  and 4 more phases with ~4.0ms of self time"));
+    assert_non_null(strstr(text, "\n  ~ = estimated from a sample"));
+    assert_null(strstr(text, "1 entry in 10"));
 }
 
 static void test_workers_without_phases(void **state)
@@ -514,8 +579,9 @@ static void test_a_sink_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_documented_example),    cmocka_unit_test(test_a_run_that_is_still_going),
-        cmocka_unit_test(test_cpu_that_was_not_measured), cmocka_unit_test(test_estimates_say_so),
+        cmocka_unit_test(test_the_documented_example),    cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_a_run_that_is_still_going), cmocka_unit_test(test_cpu_that_was_not_measured),
+        cmocka_unit_test(test_estimates_say_so),          cmocka_unit_test(test_estimates_in_sums_say_so),
         cmocka_unit_test(test_workers_without_phases),    cmocka_unit_test(test_nasty_names),
         cmocka_unit_test(test_most_workers_lost),         cmocka_unit_test(test_numbers_are_never_cut),
         cmocka_unit_test(test_many_roles_and_hosts),      cmocka_unit_test(test_a_wide_page_in_colour),

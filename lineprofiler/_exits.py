@@ -1,0 +1,112 @@
+"""Closes profilers that nobody closed, in all ways in which a Python process ends.
+
+Costs one atexit hook while there is an open profiler, and one fork hook for ever: that one cannot
+be taken back, and does nothing where no profiler is open.
+
+Children of multiprocessing end by os._exit() and, before 3.13, do not run atexit; they run the
+finalizers of multiprocessing.util, but forget those that they inherited. So a finalizer is made
+anew in each child, and multiprocessing is never imported for it: a child of it has it loaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Closable(Protocol):
+        """What is closed."""
+
+        def close(self) -> None:
+            """Close it; further calls do nothing."""
+
+
+# The last finalizers of all: a queue's feeder thread is joined by one of priority -5.
+_PRIORITY = -100
+
+
+class _Watch:
+    """An open profiler, and its finalizer in this process if it is a child of multiprocessing."""
+
+    __slots__ = ("finalizer", "reference", "registered")
+
+    def __init__(self, profiler: Closable) -> None:
+        self.reference = weakref.ref(profiler)
+        self.registered = False
+        self.finalizer: Any = None
+
+
+_watches: dict[int, _Watch] = {}
+_hooked_fork = False
+
+
+def watch(profiler: Closable) -> None:
+    """Have the profiler closed at the end of the process, and of forked children."""
+    global _hooked_fork
+    if not _watches:
+        atexit.register(_close_all)
+    if not _hooked_fork:
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+        _hooked_fork = True
+    _watches[id(profiler)] = _Watch(profiler)
+    _tell_multiprocessing(profiler)
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        _finalize_with_process(profiler)
+
+
+def forget(profiler: Closable) -> None:
+    """Take the hooks back, once."""
+    found = _watches.pop(id(profiler), None)
+    if found is None:
+        return
+    if found.finalizer is not None:
+        found.finalizer.cancel()
+    if not _watches:
+        atexit.unregister(_close_all)
+
+
+def watched() -> list[Closable]:
+    """Return the open profilers, the oldest first."""
+    found = [watch.reference() for watch in _watches.values()]
+    return [profiler for profiler in found if profiler is not None]
+
+
+def _close_all() -> None:
+    for profiler in reversed(watched()):
+        profiler.close()
+
+
+def _close(reference: weakref.ref[Closable]) -> None:
+    profiler = reference()
+    if profiler is not None:
+        profiler.close()
+
+
+def _after_fork_in_child() -> None:
+    for profiler in watched():
+        _tell_multiprocessing(profiler)
+
+
+def _tell_multiprocessing(profiler: Closable) -> None:
+    """Have a finalizer made in each child, when multiprocessing has forgotten its parent's."""
+    util = sys.modules.get("multiprocessing.util")
+    found = _watches[id(profiler)]
+    if util is not None and not found.registered:
+        util.register_after_fork(profiler, _finalize_with_process)
+        found.registered = True
+
+
+def _finalize_with_process(profiler: Closable) -> None:
+    found = _watches.get(id(profiler))
+    util = sys.modules.get("multiprocessing.util")
+    if found is None or util is None:
+        return
+    if found.finalizer is not None:
+        found.finalizer.cancel()
+    found.finalizer = util.Finalize(None, _close, args=(found.reference,), exitpriority=_PRIORITY)

@@ -1,0 +1,301 @@
+"""Accounting of named phases, over many processes and hours.
+
+::
+
+    from lineprofiler.accounting import Profiler
+
+    with Profiler(run_dir="profile", role="actor") as profiler:
+        with profiler.phase("iteration"), profiler.phase("self_play"):
+            profiler.count("games")
+
+Each process makes a Profiler; `lineprofiler report profile/` and ``merge_run("profile")`` read what
+all of them wrote. With ``install=True`` the functions `phase`, `count` and `current` of this module
+use that profiler; while none is installed they do nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from lineprofiler import _core, _exits
+from lineprofiler._core import RunError, count, current, phase
+from lineprofiler._environment import Export
+from lineprofiler.run import Run, decode_text, merge_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = [
+    "Profiler",
+    "Run",
+    "RunError",
+    "count",
+    "current",
+    "decode_text",
+    "installed_profiler",
+    "merge_run",
+    "phase",
+    "start",
+    "stop",
+]
+
+_OFF = frozenset(("", "0", "false", "no", "off"))
+
+
+class Profiler(_core.Recorder):
+    """Records the phases and counters of this process as one worker of a run.
+
+    run_dir:
+        Where the run's files go; made absolute against the working directory of now. By default
+        ``LINEPROFILER_RUN_DIR``, else "profile".
+    role:
+        What this process does in the run, any text. By default ``LINEPROFILER_ROLE``, else "main".
+    enabled:
+        Whether to record. By default yes if run_dir is given, else what ``LINEPROFILER_PROFILE``
+        says (empty, 0, false, no and off say no, other texts yes), else no. A profiler that is not
+        enabled reads no clock, starts no thread and writes no file.
+    run_id:
+        The attempt that this process belongs to. By default ``LINEPROFILER_RUN_ID``, else a new
+        one.
+    install:
+        Make the functions of this module use this profiler.
+    measure_cpu:
+        Measure CPU time too, and with it how long a phase waited.
+    thread_names:
+        Nest the phases of each thread under its name when the run is read.
+    snapshot_interval_s:
+        Seconds between two writings of the worker's file by a native thread; None: never, only by
+        `snapshot` and `close`.
+    sample_interval_s:
+        Seconds between two readings of the process's resources; None: no readings.
+
+    While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
+    and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run. A forked child
+    is a worker of its own, from its first phase on.
+
+    OSError: the run directory cannot be written. TypeError, ValueError: an argument is not what it
+    should be.
+    """
+
+    __slots__ = ("_closed", "_export", "_role", "_run_dir", "_silent")
+
+    def __init__(
+        self,
+        run_dir: str | os.PathLike[str] | None = None,
+        role: str | None = None,
+        *,
+        enabled: bool | None = None,
+        run_id: str | None = None,
+        install: bool = False,
+        measure_cpu: bool = True,
+        thread_names: bool = False,
+        snapshot_interval_s: float | None = 30.0,
+        sample_interval_s: float | None = 1.0,
+    ) -> None:
+        self._closed = True
+        self._export: Export | None = None
+        self._run_dir = _absolute(run_dir)
+        self._role = _choose_role(role)
+        snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
+        sample_s = _seconds("sample_interval_s", sample_interval_s)
+        on, said = _switch(enabled, run_dir is not None)
+        self._silent = said
+        if on:
+            self._warn_of_another()
+            inherited = os.environ.get("LINEPROFILER_RUN_ID") if run_id is None else None
+            super().__init__(
+                self._run_dir,
+                role=self._role,
+                run_id=run_id if run_id is not None else inherited or None,
+                inherited=bool(inherited),
+                measure_cpu=measure_cpu,
+                thread_names=thread_names,
+                snapshot_interval_s=snapshot_s,
+                sample_interval_s=sample_s,
+            )
+            self._join_process()
+        self._closed = False
+        if install:
+            self._install()
+
+    @property
+    def run_dir(self) -> str:
+        """The run directory, absolute."""
+        return self._run_dir
+
+    @property
+    def role(self) -> str:
+        """What this process does in the run."""
+        return self._role
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed. Closed is final."""
+        return self._closed
+
+    def close(self) -> None:
+        """Write the last state and record nothing more, and give back what was changed outside.
+
+        Further calls do nothing. A last state that cannot be written is a RuntimeWarning: the end
+        of a program is no place to fail.
+        """
+        self._close(stacklevel=3)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._close(stacklevel=3)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self._silent = True
+            self._close(stacklevel=3)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "enabled" if self.enabled else "disabled"
+        return f"<{type(self).__name__} of {self._role!r} in {self._run_dir!r}, {state}>"
+
+    def _warn_of_another(self) -> None:
+        here = os.path.realpath(self._run_dir)
+        for other in _exits.watched():
+            if isinstance(other, Profiler) and os.path.realpath(other.run_dir) == here:
+                warnings.warn(
+                    f"another profiler of this process writes to {self._run_dir!r}: the time of"
+                    " both is added up. Close that one first, or use it.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+                return
+
+    def _join_process(self) -> None:
+        self._export = Export(
+            {
+                "LINEPROFILER_PROFILE": "1",
+                "LINEPROFILER_RUN_DIR": self._run_dir,
+                "LINEPROFILER_RUN_ID": self.run_id or "",
+            }
+        )
+        _exits.watch(self)
+
+    def _install(self) -> None:
+        if _core.installed_profiler() is None:
+            _core.install(self)
+            return
+        warnings.warn(
+            "a profiler is installed already and stays so: close it before installing another.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+    def _close(self, stacklevel: int) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if _core.installed_profiler() is self:
+            _core.install(None)
+        _exits.forget(self)
+        if self._export is not None:
+            self._export.take_back()
+        try:
+            super().close()
+        except OSError as error:
+            warnings.warn(str(error), RuntimeWarning, stacklevel=stacklevel)
+        if self.asked_in_vain and not self._silent and self.worker is None:
+            warnings.warn(
+                "phases were entered, but this profiler is off and wrote nothing to"
+                f" {self._run_dir!r}. Set LINEPROFILER_PROFILE=1, or pass enabled=True or run_dir=;"
+                " enabled=False says that this is meant.",
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+
+def installed_profiler() -> Profiler | None:
+    """Return the profiler that phase(), count() and current() use, or None."""
+    installed = _core.installed_profiler()
+    return installed if isinstance(installed, Profiler) else None
+
+
+def start(
+    run_dir: str | os.PathLike[str] | None = None,
+    role: str | None = None,
+    *,
+    enabled: bool | None = None,
+    run_id: str | None = None,
+    measure_cpu: bool = True,
+    thread_names: bool = False,
+    snapshot_interval_s: float | None = 30.0,
+    sample_interval_s: float | None = 1.0,
+) -> Profiler:
+    """Make a Profiler, install and return it; see there for the arguments.
+
+    If one is installed already, that one is returned, with a RuntimeWarning.
+    """
+    installed = installed_profiler()
+    if installed is not None:
+        warnings.warn(
+            "a profiler is installed already and is used: stop() it before starting another.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return installed
+    return Profiler(
+        run_dir,
+        role,
+        enabled=enabled,
+        run_id=run_id,
+        install=True,
+        measure_cpu=measure_cpu,
+        thread_names=thread_names,
+        snapshot_interval_s=snapshot_interval_s,
+        sample_interval_s=sample_interval_s,
+    )
+
+
+def stop() -> None:
+    """Close the installed profiler, if there is one."""
+    installed = installed_profiler()
+    if installed is not None:
+        installed.close()
+
+
+def _switch(enabled: bool | None, has_run_dir: bool) -> tuple[bool, bool]:
+    """Return whether to record, and whether somebody said so in so many words."""
+    if enabled is not None:
+        return bool(enabled), True
+    if has_run_dir:
+        return True, True
+    text = os.environ.get("LINEPROFILER_PROFILE")
+    if text is None:
+        return False, False
+    return text.strip().lower() not in _OFF, True
+
+
+def _absolute(run_dir: str | os.PathLike[str] | None) -> str:
+    if run_dir is None:
+        run_dir = os.environ.get("LINEPROFILER_RUN_DIR") or "profile"
+    path = os.fsdecode(run_dir)
+    if not path:
+        raise ValueError("run_dir must not be empty")
+    return os.path.abspath(path)
+
+
+def _choose_role(role: str | None) -> str:
+    if role is not None and not isinstance(role, str):
+        raise TypeError(f"role must be str, not {type(role).__name__}")
+    return role or os.environ.get("LINEPROFILER_ROLE") or "main"
+
+
+def _seconds(name: str, value: float | None) -> float:
+    """Return an interval as the core takes it: 0 for none."""
+    if value is None:
+        return 0.0
+    if isinstance(value, str | bytes | bool):
+        raise TypeError(f"{name} must be a number or None, not {type(value).__name__}")
+    seconds = float(value)
+    if not 0 < seconds <= 1e9:
+        raise ValueError(f"{name} must be over 0 and at most 1e9 seconds, or None, not {value!r}")
+    return seconds

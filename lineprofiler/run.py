@@ -1,0 +1,653 @@
+"""A run that was read back: plain objects with the figures of its workers and phases.
+
+`lineprofiler.accounting.merge_run` makes them. Times named ``*_ns`` are integers in nanoseconds;
+`started_at` and `written_at` are seconds since the epoch. None means *not measured*; zero means
+*measured, and zero*. All objects compare by value and can be pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lineprofiler import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Literal, Self
+
+    Path = tuple[str, ...]
+
+__all__ = [
+    "Bucket",
+    "Caveat",
+    "Counter",
+    "Hist",
+    "Node",
+    "OpenPhase",
+    "Role",
+    "Run",
+    "Superseded",
+    "Tree",
+    "Unreadable",
+    "Worker",
+    "decode_text",
+    "merge_run",
+]
+
+
+def decode_text(text: str) -> str:
+    r"""Return the true text of a string marked *text* in a file of a run.
+
+    There a backslash is written as two, a NUL as ``\x00`` and a lone surrogate as ``\udcff``,
+    because readers of JSON refuse some of them. Other backslashes are left as they are.
+    """
+    if "\\" not in text:
+        return text
+    out = []
+    i = 0
+    while i < len(text):
+        at = text.find("\\", i)
+        if at < 0:
+            out.append(text[i:])
+            break
+        out.append(text[i:at])
+        char, i = _unescape(text, at)
+        out.append(char)
+    return "".join(out)
+
+
+def _unescape(text: str, at: int) -> tuple[str, int]:
+    """Return the character that an escape stands for, and where the text goes on."""
+    if text.startswith("\\\\", at):
+        return "\\", at + 2
+    if text.startswith("\\x00", at):
+        return "\0", at + 4
+    if text.startswith("\\u", at):
+        digits = text[at + 2 : at + 6]
+        if len(digits) == 4 and all(digit in "0123456789abcdef" for digit in digits):
+            code = int(digits, 16)
+            if 0xD800 <= code <= 0xDFFF:
+                return chr(code), at + 6
+    return "\\", at + 1
+
+
+class _Record:
+    """Attributes named by __slots__, given by keyword; equal if all of them are."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __init__(self, **fields: Any) -> None:
+        for name in self.__slots__:
+            object.__setattr__(self, name, fields.pop(name))
+        if fields:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(fields)}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, _Record):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self._fields().items())
+        return f"{type(self).__name__}({inside})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} objects are not to be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} objects are not to be changed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _restore(kind: type[_Record], fields: dict[str, Any]) -> _Record:
+    return kind(**fields)
+
+
+class Counter(int):
+    """The sum of a counter, as an int, with what is known of its calls."""
+
+    calls: int
+    """How often count() was called."""
+    min: int
+    """The least n of a call."""
+    max: int
+    """The greatest n of a call."""
+    saturated: bool
+    """The sum over workers ran out of 64 bits and stands at the limit."""
+
+    def __new__(
+        cls, value: int = 0, calls: int = 0, least: int = 0, most: int = 0, saturated: bool = False
+    ) -> Self:
+        """Make one; `least` and `most` are its min and max."""
+        self = super().__new__(cls, value)
+        self.calls = calls
+        self.min = least
+        self.max = most
+        self.saturated = saturated
+        return self
+
+    def __repr__(self) -> str:
+        return f"Counter({int(self)}, calls={self.calls}, min={self.min}, max={self.max})"
+
+    __str__ = int.__repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (int(self), self.calls, self.min, self.max, self.saturated)
+
+
+class Bucket(_Record):
+    """One bucket of a histogram: `count` durations from `begin_ns`, over `width_ns`."""
+
+    __slots__ = ("begin_ns", "count", "width_ns")
+    begin_ns: int
+    width_ns: int
+    count: int
+
+
+class Hist:
+    """Durations of the entries that ended, in 512 buckets, each an eighth of an octave wide.
+
+    Below 16 ns a bucket is one nanosecond.
+    """
+
+    __slots__ = ("counts",)
+
+    counts: dict[int, int]
+    """The buckets that were hit: their number to their count."""
+
+    def __init__(self, counts: dict[int, int]) -> None:
+        self.counts = counts
+
+    @property
+    def total(self) -> int:
+        """The number of durations."""
+        return sum(self.counts.values())
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """The buckets that were hit, the shortest durations first."""
+        found = []
+        for number in sorted(self.counts):
+            begin_ns, width_ns = _core.hist_bounds(number)
+            found.append(Bucket(begin_ns=begin_ns, width_ns=width_ns, count=self.counts[number]))
+        return found
+
+    def quantile(self, q: float) -> float:
+        """Return the q-quantile in nanoseconds, right to the width of its bucket; NaN if empty.
+
+        ValueError: q is not in [0, 1].
+        """
+        if not 0 <= q <= 1:
+            raise ValueError(f"q must be from 0 to 1, not {q!r}")
+        return _core.hist_quantile(self.counts, q) if self.counts else float("nan")
+
+    def __eq__(self, other: object) -> bool:
+        return self.counts == other.counts if isinstance(other, Hist) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Hist({self.counts!r})"
+
+
+class Node(_Record):
+    """The figures of one path: a phase below the phases around it."""
+
+    __slots__ = (
+        "calls",
+        "child_wall_ns",
+        "counters",
+        "cpu_ns",
+        "estimated",
+        "hist",
+        "is_thread",
+        "late_wall_ns",
+        "nocpu_wall_ns",
+        "open_calls",
+        "open_wall_ns",
+        "path",
+        "saturated",
+        "stride",
+        "wall_ns",
+        "workers",
+    )
+
+    path: Path
+    """The names from the root; () is the root itself, which has counters only."""
+    calls: int
+    """Entries that ended."""
+    wall_ns: int
+    """Wall time, that of open entries up to the flush included."""
+    cpu_ns: int | None
+    """CPU time of the thread in them; None: not measured."""
+    nocpu_wall_ns: int
+    """The part of wall_ns for which CPU time was not measured."""
+    child_wall_ns: int
+    """The part of wall_ns that child phases covered."""
+    late_wall_ns: int
+    """The part of wall_ns beyond the end of the parent's entry (exits out of order)."""
+    open_calls: int
+    """Entries that were open at the last flush of their worker."""
+    open_wall_ns: int
+    """The part of wall_ns that belongs to them."""
+    stride: tuple[int, int]
+    """Least and greatest sampling stride of the contributions; (1, 1): every entry was measured."""
+    workers: int
+    """How many workers have this path."""
+    estimated: bool
+    """Some contribution was sampled, so the figures are estimates."""
+    saturated: bool
+    """A sum ran out of 64 bits and stands at the limit."""
+    is_thread: bool
+    """A thread's name standing as a phase (thread_names=True): the sum of what is below it."""
+    hist: Hist
+    """Durations of the entries that ended."""
+    counters: dict[str, Counter]
+    """Counted directly in this phase, by name."""
+
+    @property
+    def name(self) -> str:
+        """The last name of the path; "" on the root."""
+        return self.path[-1] if self.path else ""
+
+    @property
+    def self_ns(self) -> int:
+        """Wall time outside the child phases."""
+        return max(0, self.wall_ns - self.child_wall_ns)
+
+    @property
+    def wait_ns(self) -> int | None:
+        """Wall time in which the thread did not run on a CPU; None: not measured.
+
+        It pairs with wall time, children included, never with self time.
+        """
+        if self.cpu_ns is None:
+            return None
+        return max(0, self.wall_ns - self.nocpu_wall_ns - self.cpu_ns)
+
+    @property
+    def mean_ns(self) -> float | None:
+        """Mean wall time of the entries that ended; None if none did."""
+        return (self.wall_ns - self.open_wall_ns) / self.calls if self.calls else None
+
+
+class Tree(Mapping["Path", Node]):
+    """The phases by path, parents first, siblings by name.
+
+    A path is a tuple of names: ``tree[("iteration", "mcts")]``. The root, ``tree[()]``, holds what
+    was counted outside any phase; it is no phase and is not iterated over.
+    """
+
+    __slots__ = ("_nodes", "root")
+
+    root: Node
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.root = nodes[0]
+        self._nodes = {node.path: node for node in nodes[1:]}
+
+    def __getitem__(self, path: Path) -> Node:
+        return self.root if path == () else self._nodes[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def children(self, path: Path = ()) -> list[Node]:
+        """Return the phases directly below a path. KeyError: there is no such path."""
+        depth = len(self[path].path) + 1
+        return [n for n in self._nodes.values() if len(n.path) == depth and n.path[:-1] == path]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return self.root == other.root and self._nodes == other._nodes
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Tree of {len(self)} phases>"
+
+
+class OpenPhase(_Record):
+    """A phase that was open on a thread when its worker last wrote: the deepest one."""
+
+    __slots__ = ("open_ns", "path", "thread")
+    thread: str
+    path: str
+    """The names joined by "/"."""
+    open_ns: int
+
+
+class Worker(_Record):
+    """One process that recorded."""
+
+    __slots__ = (
+        "boot_id",
+        "closed",
+        "cpu_clock",
+        "flush",
+        "host",
+        "job_id",
+        "job_system",
+        "launcher",
+        "library",
+        "measure_cpu",
+        "name",
+        "open",
+        "parent_pid",
+        "path",
+        "pid",
+        "private_image",
+        "rank",
+        "role",
+        "root_wall_ns",
+        "run_id",
+        "run_id_generated",
+        "runtime",
+        "silent_ns",
+        "snapshot_interval_s",
+        "source",
+        "stale",
+        "started_monotonic_ns",
+        "started_realtime_ns",
+        "threads",
+        "troubles",
+        "wall_clock",
+        "world_size",
+        "written_monotonic_ns",
+        "written_realtime_ns",
+    )
+
+    name: str
+    """w_<run>_<pid>_<uuid8>"""
+    run_id: str
+    role: str
+    host: str
+    pid: int
+    """In the worker's own pid namespace."""
+    parent_pid: int
+    rank: int | None
+    world_size: int | None
+    launcher: str | None
+    """Whose variable gave the rank."""
+    job_system: str | None
+    job_id: str | None
+    runtime: str | None
+    library: str | None
+    """The version of the writer."""
+    boot_id: str
+    """Monotonic times of equal boot ids can be compared."""
+    path: str
+    """The file or image that it was read from."""
+    source: Literal["file", "live", "dead"]
+    """Its file, the memory of the running process, or the memory that a dead one left."""
+    started_realtime_ns: int
+    started_monotonic_ns: int
+    written_realtime_ns: int
+    written_monotonic_ns: int
+    snapshot_interval_s: float | None
+    """None: no periodic flush."""
+    flush: int
+    """How often it had written, this time included."""
+    threads: int
+    root_wall_ns: int
+    """Wall time of its top-level phases: what imbalance compares."""
+    closed: bool
+    """It was closed, and nothing is missing."""
+    measure_cpu: bool
+    private_image: bool
+    """Without shared memory: not safe against a kill."""
+    run_id_generated: bool
+    silent_ns: int
+    """From its last write to the end of the run."""
+    stale: bool
+    """Not closed, and silent for more than 60 s and three flush intervals."""
+    wall_clock: str | None
+    cpu_clock: str | None
+    troubles: dict[str, int]
+    """Things that went wrong, to how often they did."""
+    open: list[OpenPhase]
+    """What was open when it last wrote, one for each thread."""
+
+    @property
+    def started_at(self) -> float:
+        """When the worker began, in seconds since the epoch."""
+        return self.started_realtime_ns / 1e9
+
+    @property
+    def written_at(self) -> float:
+        """When the worker last wrote, in seconds since the epoch."""
+        return self.written_realtime_ns / 1e9
+
+
+class Role(_Record):
+    """The workers that play one role, and their phases merged."""
+
+    __slots__ = ("imbalance", "name", "tree", "workers")
+    name: str
+    tree: Tree
+    workers: list[Worker]
+    imbalance: float
+    """Greatest over mean `root_wall_ns` of the workers; NaN if nothing was recorded."""
+
+
+class Unreadable(_Record):
+    """A file that could not be read, relative to the run directory, and why."""
+
+    __slots__ = ("path", "reason")
+    path: str
+    reason: str
+
+
+class Superseded(_Record):
+    """An earlier attempt in the same directory, which is not part of the figures."""
+
+    __slots__ = (
+        "run_id",
+        "run_id_generated",
+        "started_realtime_ns",
+        "unreadable",
+        "workers",
+        "written_realtime_ns",
+    )
+    run_id: str
+    workers: int
+    """Its workers that could be read."""
+    unreadable: int
+    """Its files that could not."""
+    started_realtime_ns: int
+    written_realtime_ns: int
+    run_id_generated: bool
+
+    @property
+    def started_at(self) -> float:
+        """When its first worker began, in seconds since the epoch."""
+        return self.started_realtime_ns / 1e9
+
+    @property
+    def written_at(self) -> float:
+        """When a worker of it last wrote, in seconds since the epoch."""
+        return self.written_realtime_ns / 1e9
+
+
+class Caveat(_Record):
+    """What a reader of the figures must know: a stable word for programs, and a line of text."""
+
+    __slots__ = ("kind", "text")
+    kind: str
+    text: str
+
+
+class Run(_Record):
+    """The newest attempt of a run directory."""
+
+    __slots__ = (
+        "caveats",
+        "dir",
+        "hosts",
+        "live",
+        "metadata",
+        "roles",
+        "run_id",
+        "runtime_ns",
+        "started_realtime_ns",
+        "superseded",
+        "tree",
+        "unreadable",
+        "workers",
+        "written_realtime_ns",
+    )
+
+    dir: str
+    run_id: str
+    started_realtime_ns: int
+    written_realtime_ns: int
+    runtime_ns: int
+    """From the first start to the last write."""
+    live: bool
+    """Some worker still runs."""
+    tree: Tree
+    """The phases of all roles merged."""
+    roles: dict[str, Role]
+    """By name, in alphabetical order."""
+    workers: list[Worker]
+    """By host, rank and start."""
+    hosts: list[str]
+    unreadable: list[Unreadable]
+    superseded: list[Superseded]
+    """Earlier attempts, the newest first."""
+    caveats: list[Caveat]
+    metadata: dict[str, Any]
+    """What metadata.json says, its texts decoded; empty if it could not be read."""
+
+    @property
+    def started_at(self) -> float:
+        """When the first worker began, in seconds since the epoch."""
+        return self.started_realtime_ns / 1e9
+
+    @property
+    def written_at(self) -> float:
+        """When a worker last wrote, in seconds since the epoch."""
+        return self.written_realtime_ns / 1e9
+
+    @property
+    def imbalance(self) -> dict[str, float]:
+        """For each role, the greatest over the mean wall time of its workers."""
+        return {name: role.imbalance for name, role in self.roles.items()}
+
+    def workers_of(self, role: str) -> list[Worker]:
+        """Return the workers of a role. KeyError: nobody plays it."""
+        return self.roles[role].workers
+
+    def tree_of(self, role: str) -> Tree:
+        """Return the phases of a role. KeyError: nobody plays it."""
+        return self.roles[role].tree
+
+    def __repr__(self) -> str:
+        roles = ", ".join(f"{name} x{len(role.workers)}" for name, role in self.roles.items())
+        return f"<Run {self.run_id} of {roles}: {len(self.tree)} phases>"
+
+
+def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
+    nodes = []
+    for path, figures in pairs:
+        figures["hist"] = Hist(figures["hist"])
+        figures["counters"] = {name: Counter(*rest) for name, *rest in figures["counters"]}
+        nodes.append(Node(path=path, **figures))
+    return Tree(nodes)
+
+
+def _make_worker(raw: dict[str, Any]) -> Worker:
+    started, written = raw.pop("started"), raw.pop("written")
+    raw["troubles"] = dict(raw["troubles"])
+    raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
+    return Worker(
+        started_realtime_ns=started[0],
+        started_monotonic_ns=started[1],
+        written_realtime_ns=written[0],
+        written_monotonic_ns=written[1],
+        **raw,
+    )
+
+
+def _make_superseded(raw: tuple[Any, ...]) -> Superseded:
+    run_id, workers, unreadable, started, written, generated = raw
+    return Superseded(
+        run_id=run_id,
+        workers=workers,
+        unreadable=unreadable,
+        started_realtime_ns=started,
+        written_realtime_ns=written,
+        run_id_generated=generated,
+    )
+
+
+def _decode_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return decode_text(value)
+    if isinstance(value, list):
+        return [_decode_all(element) for element in value]
+    if isinstance(value, dict):
+        return {decode_text(key): _decode_all(element) for key, element in value.items()}
+    return value
+
+
+def _make_metadata(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    import json
+
+    document = _decode_all(json.loads(text))
+    return document if isinstance(document, dict) else {}
+
+
+def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run:
+    """Read a run directory: the newest attempt in it, all its workers merged.
+
+    with_samples=False leaves the resource samples out, which saves most of the memory.
+
+    A run in progress may be read at any time. Workers that run on this machine, or died here, are
+    read from their memory where that is newer than their file.
+
+    FileNotFoundError: there is no such directory. NotADirectoryError: it is a file. RunError: no
+    worker has written to it yet, or none of its files could be read; the text says which. A single
+    file that cannot be read is named in `unreadable` and costs that worker only.
+    """
+    raw = _core.load_run(run_dir, with_samples)
+    workers = [_make_worker(worker) for worker in raw["workers"]]
+    roles = {
+        name: Role(
+            name=name,
+            tree=_make_tree(tree),
+            workers=[workers[index] for index in indices],
+            imbalance=imbalance,
+        )
+        for name, tree, indices, imbalance in raw["roles"]
+    }
+    return Run(
+        dir=raw["dir"],
+        run_id=raw["run_id"],
+        started_realtime_ns=raw["started_ns"],
+        written_realtime_ns=raw["written_ns"],
+        runtime_ns=raw["runtime_ns"],
+        live=raw["live"],
+        tree=_make_tree(raw["tree"]),
+        roles=roles,
+        workers=workers,
+        hosts=list(raw["hosts"]),
+        unreadable=[Unreadable(path=path, reason=reason) for path, reason in raw["unreadable"]],
+        superseded=[_make_superseded(attempt) for attempt in raw["superseded"]],
+        caveats=[Caveat(kind=kind, text=text) for kind, text in raw["caveats"]],
+        metadata=_make_metadata(raw["metadata"]),
+    )

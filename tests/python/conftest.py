@@ -1,0 +1,114 @@
+"""What the tests share: run directories, child processes, and an environment without our variables."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler, Run, merge_run
+
+
+@pytest.fixture(autouse=True)
+def clean_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No variable of ours and no profiler from one test to the next."""
+    for name in list(os.environ):
+        if name.startswith(("LINEPROFILER_", "SLURM_", "OMPI_", "PMI_", "PBS_", "LSB_", "FLUX_")):
+            monkeypatch.delenv(name)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    accounting.stop()
+    gc.collect()
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def profiler(run_dir: Path) -> Iterator[Profiler]:
+    """An enabled profiler without a thread of its own."""
+    made = Profiler(run_dir, "tested", snapshot_interval_s=None, sample_interval_s=None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def finish(profiler: Profiler, run_dir: Path) -> Callable[[], Run]:
+    """Close the profiler and read its run."""
+
+    def close_and_read() -> Run:
+        profiler.close()
+        return merge_run(run_dir)
+
+    return close_and_read
+
+
+class Child:
+    """Runs Python code in processes of its own, as a user's program would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(
+        self,
+        code: str,
+        *args: object,
+        status: int | None = 0,
+        options: tuple[str, ...] = (),
+        **env: str,
+    ) -> subprocess.CompletedProcess[str]:
+        with self.start(code, *args, options=options, **env) as process:
+            out, err = process.communicate(timeout=120)
+        assert status is None or process.returncode == status, (process.returncode, out, err)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def start(
+        self, code: str, *args: object, options: tuple[str, ...] = (), **env: str
+    ) -> subprocess.Popen[str]:
+        """Start it; the code is a file, because children of multiprocessing import it."""
+        script = self.folder / "main.py"
+        script.write_text(code, encoding="utf-8")
+        return subprocess.Popen(
+            [sys.executable, *options, str(script), *map(str, args)],
+            cwd=self.folder,
+            env={**os.environ, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def json(self, code: str, *args: object, **env: str) -> Any:
+        """Run it and return what it printed last, which is JSON."""
+        return json.loads(self.run(code, *args, **env).stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Child:
+    folder = tmp_path / "program"
+    folder.mkdir()
+    return Child(folder)
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Wait for what another thread or process is to bring about."""
+
+    def wait(happened: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not happened():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.005)
+
+    return wait

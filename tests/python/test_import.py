@@ -1,0 +1,64 @@
+"""What importing the package loads, and that its halves do not know each other (A1, A5)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "viztracer", "psutil", "pynvml", "numpy", "threading", "multiprocessing")
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules that the code loads into a fresh interpreter."""
+    listing = "import sys; before = set(sys.modules)\n{}\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", listing.format(code)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_the_package_alone_loads_next_to_nothing_A5() -> None:
+    assert loaded_by("import lineprofiler") == {"lineprofiler", "lineprofiler._core"}
+
+
+def test_accounting_loads_nothing_heavy_A5() -> None:
+    loaded = loaded_by(
+        "from lineprofiler.accounting import Profiler\n"
+        "import tempfile; run_dir = tempfile.mkdtemp()\n"
+        "with Profiler(run_dir) as profiler, profiler.phase('a'): profiler.count('n')"
+    )
+    # tempfile itself needs threading.
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY) - {"threading"}
+    assert not [name for name in loaded if name.startswith("lineprofiler.lines")]
+    assert "threading" not in loaded_by("import lineprofiler.accounting")
+
+
+def test_accounting_is_found_when_first_used() -> None:
+    loaded = loaded_by("import lineprofiler; lineprofiler.accounting.phase('x')")
+    assert "lineprofiler.accounting" in loaded
+    import lineprofiler
+
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        lineprofiler.no_such_thing  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_the_distribution_A1() -> None:
+    metadata = importlib.metadata.metadata("with-line-profiler")
+    assert metadata["Name"] == "with-line-profiler"
+    assert not [
+        requirement
+        for requirement in metadata.get_all("Requires-Dist") or []
+        if "extra ==" not in requirement
+    ]
+    [command] = [
+        entry
+        for file in importlib.metadata.files("with-line-profiler") or []
+        if (entry := file.name) == "lineprofiler"
+    ]
+    assert command

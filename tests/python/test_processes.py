@@ -1,0 +1,180 @@
+"""Several processes, one run (E3, F1, F3, F9)."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lineprofiler.accounting import merge_run
+
+if TYPE_CHECKING:
+    from conftest import Child
+
+JOIN = """
+import multiprocessing, os, sys
+from lineprofiler.accounting import Profiler
+
+def work(i):
+    os.mkdir(f"own{i}")
+    os.chdir(f"own{i}")
+    with Profiler(role="actor", snapshot_interval_s=None) as profiler:
+        with profiler.phase("iteration"), profiler.phase("mcts"):
+            profiler.count("games", i)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with Profiler(enabled=True, role="learner", snapshot_interval_s=0.05) as profiler:
+        with profiler.phase("all"):
+            children = [context.Process(target=work, args=(i,)) for i in range(int(sys.argv[2]))]
+            for child in children:
+                child.start()
+            for child in children:
+                child.join()
+        assert [child.exitcode for child in children] == [0] * len(children)
+"""
+
+
+@pytest.mark.parametrize("n", [1, 4, 16])
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings("ignore")
+def test_children_join_through_the_environment_E3_F9(child: Child, method: str, n: int) -> None:
+    child.run(JOIN, method, n, options=("-W", "ignore"))
+    run = merge_run(child.folder / "profile")
+    assert list(run.roles) == ["actor", "learner"]
+    assert len(run.workers_of("actor")) == n
+    assert len({worker.name for worker in run.workers}) == n + 1
+    assert {worker.run_id for worker in run.workers} == {run.run_id}
+    actor = run.tree_of("actor")
+    assert actor[("iteration", "mcts")].calls == n
+    assert actor[("iteration", "mcts")].counters == {"games": n * (n - 1) // 2}
+    assert actor[("iteration", "mcts")].workers == n
+    assert run.tree_of("learner")[("all",)].calls == 1
+    assert all(worker.closed for worker in run.workers)
+    assert not run.superseded
+    assert not run.unreadable
+    assert not run.caveats
+
+
+START_TOGETHER = """
+import os, sys
+from lineprofiler.accounting import Profiler
+os.read(0, 1)
+with Profiler(sys.argv[1], "rank", run_id=sys.argv[2]) as profiler, profiler.phase("a"):
+    pass
+"""
+
+
+def test_many_start_at_once_F3(child: Child, run_dir: Path) -> None:
+    read, write = os.pipe()
+    script = child.folder / "main.py"
+    script.write_text(START_TOGETHER)
+    import subprocess
+    import sys
+
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(run_dir), ("one", "two")[i % 2]],
+            stdin=read,
+            env={**os.environ, "SLURM_PROCID": str(i)},
+        )
+        for i in range(16)
+    ]
+    os.close(read)
+    os.write(write, b"x" * 16)
+    assert [rank.wait(120) for rank in ranks] == [0] * 16
+    os.close(write)
+    document = json.loads((run_dir / "metadata.json").read_text())
+    assert sorted(document["runs"]) == ["one", "two"]
+    assert not list(run_dir.glob("*.lock"))
+    run = merge_run(run_dir)
+    [superseded] = run.superseded
+    assert len(run.workers) == superseded.workers == 8
+    assert run.metadata == document
+    assert {worker.rank for worker in run.workers} in (set(range(0, 16, 2)), set(range(1, 16, 2)))
+
+
+def test_a_child_about_to_exec_leaves_no_trace_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, subprocess, sys
+from lineprofiler import accounting
+accounting.start(sys.argv[1])
+with accounting.phase("a"):
+    subprocess.run(["true"], check=True)
+    subprocess.run(["true"], check=True, preexec_fn=lambda: None)
+    os.system("true")
+    os.posix_spawn("/bin/true", ["true"], os.environ)
+    os.wait()
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 1
+    assert run.tree[("a",)].calls == 1
+
+
+def test_a_forked_child_ignores_what_was_open_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys
+from lineprofiler import accounting
+profiler = accounting.start(sys.argv[1])
+handle = profiler.phase("handle")
+with accounting.phase("open"), handle:
+    pid = os.fork()
+    if pid == 0:
+        assert accounting.current() == ""
+    with handle:
+        accounting.count("n")
+        inside = accounting.current()
+if pid == 0:
+    assert inside == "handle", inside
+    assert accounting.current() == ""
+    sys.exit(0)
+assert inside == "open/handle/handle"
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert {path: node.calls for path, node in run.tree.items()} == {
+        ("open",): 1,
+        ("open", "handle"): 1,
+        ("open", "handle", "handle"): 1,
+        ("handle",): 1,
+    }
+
+
+def test_200_forks_beside_a_recording_thread_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+from lineprofiler import accounting
+accounting.start(sys.argv[1], snapshot_interval_s=0.01)
+stop = threading.Event()
+def record():
+    i = 0
+    while not stop.is_set():
+        with accounting.phase(f"p{i % 50}"):
+            accounting.count(f"c{i % 7}")
+        i += 1
+thread = threading.Thread(target=record)
+thread.start()
+for i in range(200):
+    pid = os.fork()
+    if pid == 0:
+        with accounting.phase("child"):
+            accounting.count("n")
+        accounting.stop()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+thread.join()
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 201
+    assert run.tree[("child",)].calls == 200
+    assert run.tree[("child",)].counters == {"n": 200}
+    assert all(worker.closed for worker in run.workers)

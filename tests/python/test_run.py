@@ -1,0 +1,342 @@
+"""Reading a run back: what merge_run() returns and what it does about bad directories (J1 to J5)."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import pickle
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lineprofiler import _core
+from lineprofiler.accounting import Profiler, Run, RunError, merge_run
+from lineprofiler.run import Bucket, Caveat, Counter, Hist, Node, Unreadable
+
+if TYPE_CHECKING:
+    from conftest import Child
+
+
+def record(run_dir: Path, role: str, *, run_id: str = "one", repeat: int = 1) -> None:
+    with Profiler(run_dir, role, run_id=run_id, snapshot_interval_s=None) as profiler:
+        for _ in range(repeat):
+            with profiler.phase("iteration"):
+                with profiler.phase("mcts"):
+                    profiler.count("simulations", 64)
+                with profiler.phase("env"):
+                    pass
+        profiler.count("outside", 2)
+
+
+@pytest.fixture
+def run(run_dir: Path) -> Run:
+    record(run_dir, "actor", repeat=2)
+    record(run_dir, "actor", repeat=3)
+    record(run_dir, "learner")
+    return merge_run(run_dir)
+
+
+def test_the_tree_is_a_mapping_by_path_J1(run: Run) -> None:
+    assert isinstance(run.tree, Mapping)
+    assert list(run.tree) == [("iteration",), ("iteration", "env"), ("iteration", "mcts")]
+    assert len(run.tree) == 3
+    assert ("iteration", "mcts") in run.tree
+    assert ("mcts",) not in run.tree
+    assert run.tree[("iteration", "mcts")].calls > 0
+    assert run.tree.get(("nothing",)) is None
+    with pytest.raises(KeyError):
+        run.tree[("nothing",)]
+    assert [node.path for node in run.tree.children()] == [("iteration",)]
+    assert [node.name for node in run.tree.children(("iteration",))] == ["env", "mcts"]
+    with pytest.raises(KeyError):
+        run.tree.children(("nothing",))
+    assert dict(run.tree.items())[("iteration",)] is run.tree[("iteration",)]
+
+
+def test_the_root_is_no_phase(run: Run) -> None:
+    assert run.tree[()] is run.tree.root
+    assert run.tree.root.counters == {"outside": 6}
+    assert run.tree.root.name == ""
+    assert () in run.tree
+    assert () not in list(run.tree)
+
+
+def test_figures_of_a_node_J1(run: Run) -> None:
+    node = run.tree[("iteration", "mcts")]
+    assert isinstance(node, Node)
+    assert (node.path, node.name) == (("iteration", "mcts"), "mcts")
+    assert (node.calls, node.workers, node.open_calls, node.stride) == (6, 3, 0, (1, 1))
+    assert not node.estimated
+    assert node.hist.total == 6
+    assert node.counters["simulations"] == 6 * 64
+    assert node.counters["simulations"].calls == 6
+    assert node.mean_ns == node.wall_ns / 6
+    assert run.tree.root.mean_ns is None
+
+
+def test_roles_and_workers_J1(run: Run, run_dir: Path) -> None:
+    assert "evaluator" not in run.roles
+    assert "actor" in run.roles
+    assert list(run.roles) == ["actor", "learner"]
+    assert run.tree_of("actor")[("iteration",)].calls == 5
+    assert run.tree_of("learner")[("iteration",)].calls == 1
+    assert [worker.role for worker in run.workers_of("actor")] == ["actor", "actor"]
+    for wrong in (run.tree_of, run.workers_of):
+        with pytest.raises(KeyError):
+            wrong("evaluator")
+    assert len(run.workers) == 3
+    walls = [worker.root_wall_ns for worker in run.workers_of("actor")]
+    assert run.imbalance["actor"] == pytest.approx(max(walls) * 2 / sum(walls))
+    assert run.imbalance["learner"] == 1.0
+    assert run.roles["actor"].imbalance == run.imbalance["actor"]
+    assert sum(walls) == run.tree_of("actor")[("iteration",)].wall_ns
+    assert run.dir == str(run_dir)
+    assert run.run_id == "one"
+    assert not run.live
+    assert run.hosts == [os.uname().nodename]
+    latest = max(worker.written_at for worker in run.workers)
+    assert all(latest - worker.written_at < 300 for worker in run.workers)
+    assert run.started_at == min(worker.started_at for worker in run.workers)
+    assert run.written_at == latest
+    assert 0 < run.runtime_ns < 300e9
+    assert abs(run.started_at - os.stat(run_dir).st_mtime) < 300
+    assert run.unreadable == []
+    assert run.superseded == []
+    assert run.caveats == []
+    assert list(run.metadata["runs"]) == ["one"]
+
+
+def test_the_samples_may_be_left_out_J1(run: Run, run_dir: Path) -> None:
+    assert merge_run(str(run_dir), with_samples=False) == run
+    assert merge_run(run_dir, False) == run
+
+
+def test_the_order_of_files_does_not_matter_J2(run: Run, run_dir: Path, tmp_path: Path) -> None:
+    files = sorted(run_dir.glob("workers/*/*.json"))
+    for seed in range(5):
+        shuffled = files[:]
+        random.Random(seed).shuffle(shuffled)
+        other = tmp_path / str(seed)
+        shutil.copytree(run_dir, other, ignore=lambda _, names: [n for n in names if "w_" in n])
+        for path in shuffled:
+            target = other / path.relative_to(run_dir)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+        assert merge_run(other).tree == run.tree
+
+
+def spoil(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+SPOILS: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_text(""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    "no JSON": lambda path: path.write_text("Hello"),
+    "not UTF-8": lambda path: path.write_bytes(b"\xff\xfe" + path.read_bytes()),
+    "a list": lambda path: path.write_text("[]"),
+    "another format": lambda path: spoil(path, lambda d: d.update(format="else")),
+    "a later version": lambda path: spoil(path, lambda d: d.update(version=1000)),
+    "a missing key": lambda path: spoil(path, lambda d: d.pop("threads")),
+    "a wrong type": lambda path: spoil(
+        path, lambda d: d["threads"][0]["nodes"][1].update(calls="1")
+    ),
+    "negative": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(wall_ns=-1)),
+    "a fraction": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(calls=1.5)),
+    "NaN": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(wall_ns=math.nan)),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a broken link": lambda path: (path.unlink(), path.symlink_to("nowhere")),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILS)
+def test_a_bad_file_costs_its_worker_only_J3(run: Run, run_dir: Path, kind: str) -> None:
+    [bad] = [path for path in run_dir.glob("workers/*/*.json") if '"learner"' in path.read_text()]
+    SPOILS[kind](bad)
+    after = merge_run(run_dir)
+    assert list(after.roles) == ["actor"]
+    assert after.tree_of("actor") == run.tree_of("actor")
+    [unreadable] = after.unreadable
+    assert unreadable.path == str(bad.relative_to(run_dir))
+    assert unreadable.reason
+    assert "\n" not in unreadable.reason
+    assert "unreadable" in {caveat.kind for caveat in after.caveats}
+    shutil.rmtree(run_dir / "workers" / run.hosts[0] / bad.name, ignore_errors=True)
+    for path in run_dir.glob("workers/*/*.json"):
+        if path.is_file():
+            path.write_text("{")
+    with pytest.raises(RunError, match="none of its") as caught:
+        merge_run(run_dir)
+    assert str(run_dir) in str(caught.value)
+
+
+def test_a_missing_or_empty_directory_says_which_it_is_J3(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no directory") as missing:
+        merge_run(tmp_path / "missing")
+    assert missing.value.filename == str(tmp_path / "missing")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        merge_run(tmp_path / "file")
+    with pytest.raises(RunError, match="no worker has written") as empty:
+        merge_run(tmp_path)
+    assert str(tmp_path) in str(empty.value)
+    assert isinstance(empty.value, ValueError)
+    assert RunError.__module__ == "lineprofiler.accounting"
+    assert type(pickle.loads(pickle.dumps(empty.value))) is RunError
+    wrong: Any = merge_run
+    for bad in (None, 3, 1.5):
+        with pytest.raises(TypeError):
+            wrong(bad)
+    with pytest.raises(ValueError, match="null"):
+        merge_run("a\0b")
+
+
+def test_wait_pairs_with_wall_J4(run: Run) -> None:
+    node = run.tree[("iteration",)]
+    assert node.cpu_ns is not None
+    assert node.wait_ns == node.wall_ns - node.nocpu_wall_ns - node.cpu_ns >= 0
+
+
+def test_measured_and_not_measured_are_merged_J4(run_dir: Path) -> None:
+    for measure_cpu in (True, False):
+        with Profiler(
+            run_dir, run_id="one", measure_cpu=measure_cpu, snapshot_interval_s=None
+        ) as profiler:
+            with profiler.phase("both"):
+                pass
+            with profiler.phase(str(measure_cpu)):
+                pass
+    run = merge_run(run_dir)
+    both = run.tree[("both",)]
+    assert both.cpu_ns is not None
+    assert both.wait_ns is not None
+    assert 0 < both.nocpu_wall_ns < both.wall_ns
+    assert run.tree[("True",)].cpu_ns is not None
+    assert run.tree[("True",)].nocpu_wall_ns == 0
+    assert run.tree[("False",)].cpu_ns is None
+    assert run.tree[("False",)].wait_ns is None
+
+
+def test_a_run_in_progress_can_be_read_J5_EX10(run_dir: Path) -> None:
+    with Profiler(run_dir, "actor", snapshot_interval_s=None) as profiler:
+        with profiler.phase("iteration"):
+            for _ in range(10):
+                with profiler.phase("mcts"):
+                    profiler.count("n")
+            profiler.snapshot()
+            run = merge_run(run_dir)
+            assert run.tree[("iteration", "mcts")].calls == 10
+            node = run.tree[("iteration",)]
+            assert (node.calls, node.open_calls, node.hist.total) == (0, 1, 0)
+            assert node.wall_ns == node.open_wall_ns >= node.child_wall_ns > 0
+            assert math.isnan(node.hist.quantile(0.5))
+            [worker] = run.workers
+            assert not worker.closed
+            [opened] = worker.open
+            assert (opened.thread, opened.path) == ("MainThread", "iteration")
+            assert opened.open_ns > 0
+    assert not merge_run(run_dir).workers[0].open
+
+
+def test_attempts_are_kept_apart_F4(run_dir: Path) -> None:
+    record(run_dir, "actor", run_id="first", repeat=7)
+    record(run_dir, "actor", run_id="second", repeat=2)
+    record(run_dir, "actor", run_id="second", repeat=2)
+    run = merge_run(run_dir)
+    assert run.run_id == "second"
+    assert run.tree[("iteration",)].calls == 4
+    [superseded] = run.superseded
+    assert (superseded.run_id, superseded.workers, superseded.unreadable) == ("first", 1, 0)
+    assert superseded.started_at <= superseded.written_at <= run.started_at
+    assert "superseded" in {caveat.kind for caveat in run.caveats}
+    assert set(run.metadata["runs"]) == {"first", "second"}
+
+
+def test_objects_are_plain_data(run: Run, run_dir: Path) -> None:
+    assert merge_run(run_dir) == run
+    for other in (pickle.loads(pickle.dumps(run)), copy.deepcopy(run), copy.copy(run)):
+        assert other == run
+        assert other.tree[("iteration",)].counters == run.tree[("iteration",)].counters
+        assert repr(other) == repr(run)
+    changed: Any = run
+    node: Any = run.tree[("iteration",)]
+    for target, name in ((changed, "tree"), (node, "calls"), (node, "new")):
+        with pytest.raises(AttributeError):
+            setattr(target, name, 1)
+        with pytest.raises(AttributeError):
+            delattr(target, name)
+    for unhashable in (run, node, run.tree, node.hist):
+        with pytest.raises(TypeError):
+            hash(unhashable)
+    assert node != 3
+    assert run.tree != {}
+    assert node.hist != {}
+    assert "calls=6" in repr(node)
+    assert "actor x2" in repr(run)
+    assert repr(run.tree) == "<Tree of 3 phases>"
+    with pytest.raises(TypeError, match="has no colour"):
+        Caveat(kind="a", text="b", colour="c")
+    with pytest.raises(KeyError):
+        Unreadable(path="a")
+
+
+def test_a_counter_is_an_int_that_knows_more() -> None:
+    counter = Counter(14, 2, 5, 9)
+    assert counter == 14
+    assert counter + 1 == 15
+    assert f"{counter:,} {counter}" == "14 14"
+    assert (counter.calls, counter.min, counter.max, counter.saturated) == (2, 5, 9, False)
+    assert repr(counter) == "Counter(14, calls=2, min=5, max=9)"
+    assert json.dumps({"n": counter}) == '{"n": 14}'
+    again = pickle.loads(pickle.dumps(counter))
+    assert (again, again.calls, again.min, again.max) == (14, 2, 5, 9)
+
+
+def test_a_histogram() -> None:
+    hist = Hist({15: 1, 16: 2, 40: 1})
+    assert hist.total == 4
+    assert hist.buckets == [
+        Bucket(begin_ns=15, width_ns=1, count=1),
+        Bucket(begin_ns=16, width_ns=2, count=2),
+        Bucket(begin_ns=128, width_ns=16, count=1),
+    ]
+    assert 15 <= hist.quantile(0) <= hist.quantile(0.5) <= 17
+    assert 128 <= hist.quantile(1) < 144
+    assert math.isnan(Hist({}).quantile(0.5))
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            hist.quantile(bad)
+    wrong: Any = _core.hist_quantile
+    for arguments in (({512: 1}, 0.5), ({-1: 1}, 0.5)):
+        with pytest.raises(ValueError, match="no bucket"):
+            wrong(*arguments)
+    for arguments in (({"1": 1}, 0.5), ({1: "1"}, 0.5), ([1], 0.5), ({}, "0.5")):
+        with pytest.raises(TypeError):
+            wrong(*arguments)
+    with pytest.raises(ValueError, match="no bucket"):
+        _core.hist_bounds(512)
+    assert [_core.hist_bounds(n)[0] for n in range(20)] == [*range(17), 18, 20, 22]
+
+
+def test_a_merge_lets_other_threads_run(child: Child, run_dir: Path) -> None:
+    record(run_dir, "actor")
+    code = """
+import sys, threading
+from lineprofiler.accounting import merge_run
+runs = []
+threads = [threading.Thread(target=lambda: runs.append(merge_run(sys.argv[1]))) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(runs) == 4 and all(run == runs[0] for run in runs)
+"""
+    child.run(code, run_dir)
