@@ -462,6 +462,49 @@ static void test_an_almost_full_address_space_makes_a_smaller_image(void **state
     in_child(have_little_left, NULL);
 }
 
+/* ---- a memory cgroup's limit: beyond it lies an OOM kill ------------------------- */
+
+#define MEMORY_CGROUPS "/sys/fs/cgroup/memory"
+
+static void grow_in_cgroup(void *context)
+{
+    const char *group = context;
+    struct lp_image image;
+    char path[128];
+    own_shm("size=1g");
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CANNOT_IF(fd < 0 || write(fd, "0", 1) != 1);
+    CHECK(lp_image_create(&image, "w") == 0 && image.fd >= 0);
+    for (int i = 0; i < 1000; i++)
+        CHECK(lp_image_alloc(&image, 64 << 10) != 0); /* 64 MB, of which no more than fits is shared */
+    uint64_t shared = atomic_load(&lp_image_header(&image)->shared);
+    CHECK(shared > 1 << 20 && shared < 32 << 20);
+    memset(image.base + 4096, 1, shared - 4096);
+    lp_image_destroy(&image);
+}
+
+static void test_a_cgroups_limit_is_kept_away_from(void **state)
+{
+    char group[96], path[128];
+    (void)state;
+    snprintf(group, sizeof group, "%s/lp-test-%d", MEMORY_CGROUPS, (int)getpid());
+    snprintf(path, sizeof path, "%s/memory.limit_in_bytes", group);
+    if (mkdir(group, 0755) != 0) {
+        print_message("no memory cgroup (version 1) can be made: %s\n", strerror(errno));
+        skip();
+    }
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool limited = fd >= 0 && write(fd, "32M", 3) == 3;
+    if (fd >= 0)
+        close(fd);
+    int status = limited ? run_child(grow_in_cgroup, group) : CANNOT << 8;
+    WAIT_UNTIL(rmdir(group) == 0 || errno == ENOENT);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 /* ---- signals, forks ------------------------------------------------------------- */
 
 static volatile sig_atomic_t ticks;
@@ -549,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_a_limit_on_files_raises_no_signal),
         cmocka_unit_test(test_a_limit_on_memory_makes_a_smaller_image),
         cmocka_unit_test(test_an_almost_full_address_space_makes_a_smaller_image),
+        cmocka_unit_test(test_a_cgroups_limit_is_kept_away_from),
         cmocka_unit_test(test_signals_do_not_end_sharing),
         cmocka_unit_test(test_a_child_that_forgets_reaches_nothing_of_its_parents),
     };
