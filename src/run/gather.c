@@ -38,7 +38,8 @@ int lp_run_gather_image(void *context, const char *label, const char *bytes, siz
     if (lp_run_room(&gather->images, &gather->images_room, gather->n_images, sizeof *gather->images) < 0)
         return -1;
     struct lp_run_image *image = &gather->images[gather->n_images++];
-    *image = (struct lp_run_image){.written_ns = gather->document.written.monotonic_ns, .source = source};
+    *image =
+        (struct lp_run_image){.written = gather->document.written, .flush = gather->document.flush, .source = source};
     image->label = strdup(label);
     if (!image->label || lp_text_copy(&image->worker, gather->document.worker) < 0)
         return -1;
@@ -85,6 +86,15 @@ static int refuse_file(struct lp_run_gather *gather, const char *path, const cha
     return find_image(gather, worker_of_path(path)) ? 0 : name_unreadable(gather, path, reason);
 }
 
+static bool image_beats(const struct lp_run_image *image, const struct lp_run_document *file)
+{
+    if (file->closed)
+        return false;
+    if (image->source == LP_SOURCE_DEAD_IMAGE)
+        return image->flush >= file->flush;
+    return image->written.monotonic_ns > file->written.monotonic_ns;
+}
+
 int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file)
 {
     struct lp_run_fault fault;
@@ -96,8 +106,11 @@ int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp
         lp_run_document_parse(&gather->document, buffer->bytes, buffer->len, &fault) < 0)
         return fault.no_memory ? -1 : refuse_file(gather, file->path, fault.text);
     struct lp_run_image *image = find_image(gather, document->worker);
-    if (image && !document->closed && image->written_ns > document->written.monotonic_ns)
+    if (image && image_beats(image, document)) {
+        if (document->written.monotonic_ns > image->written.monotonic_ns)
+            image->written = document->written;
         return 0;
+    }
     if (image)
         image->outdated = true;
     return take_document(gather, file->path, LP_SOURCE_FILE);
@@ -110,8 +123,10 @@ int lp_run_gather_images(struct lp_run_gather *gather)
         const struct lp_run_image *image = &gather->images[i];
         if (image->outdated)
             continue;
-        if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0 ||
-            take_document(gather, image->label, image->source) < 0)
+        if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0)
+            return -1;
+        gather->document.written = image->written;
+        if (take_document(gather, image->label, image->source) < 0)
             return -1;
     }
     return 0;
