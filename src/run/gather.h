@@ -4,7 +4,7 @@
  * Owns: which of several documents of one worker is used, and what could not be read. A closed file is final. Else a
  * living worker's image beats a file written before it was copied, and a dead worker's image beats every file of its
  * flushes: its written stamp is when it was last seen, which may be before the last flush. Of files under different
- * names the first is taken.
+ * names the first is taken. An image that is refused is named only where no file stands in for it.
  *
  * Images come first: a worker that closes between the two readings has then left its last file behind. Their documents
  * are kept as text until the files are through.
@@ -17,7 +17,7 @@
 
 struct lp_run_image {
     struct lp_text worker, json; /* Owned. */
-    char *label;                 /* Owned. */
+    char *label, *reason;        /* Owned. reason: why it was refused; NULL: it was not. */
     struct lp_run_stamp written; /* The later of its own and its file's. */
     uint64_t flush;
     enum lp_run_source source;

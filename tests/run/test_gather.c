@@ -163,18 +163,36 @@ static void test_an_image_makes_up_for_a_broken_file(void **state)
     end(&scene);
 }
 
-static void test_a_broken_image_is_named_and_the_file_used(void **state)
+static void add_broken_image(struct scene *scene)
+{
+    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE), 0);
+}
+
+static void test_a_file_stands_in_for_a_broken_image(void **state)
 {
     (void)state;
     struct scene scene;
     struct spec file = worker_at(NAME, 50, "running");
     begin(&scene);
     write_worker(scene.folder, &file);
-    assert_int_equal(lp_run_gather_image(&scene.gather, "/dev/shm/image", "{", 1, LP_SOURCE_LIVE_IMAGE), 0);
+    add_broken_image(&scene);
     assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 50);
-    assert_int_equal(scene.gather.n_unreadable, 1);
-    assert_string_equal(scene.gather.unreadable[0].path, "/dev/shm/image");
-    assert_string_equal(scene.gather.unreadable[0].reason, "cut off at byte 1");
+    assert_int_equal(scene.gather.n_unreadable, 0);
+    end(&scene);
+}
+
+static void test_a_broken_image_alone_is_named(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene);
+    write_bytes(scene.folder, "workers/node07/" NAME ".json", "", 0);
+    add_broken_image(&scene);
+    assert_null(gather_all(&scene));
+    assert_int_equal(scene.gather.n_unreadable, 2);
+    assert_string_equal(scene.gather.unreadable[0].path, "workers/node07/" NAME ".json");
+    assert_string_equal(scene.gather.unreadable[1].path, "/dev/shm/x/" NAME ".img");
+    assert_string_equal(scene.gather.unreadable[1].reason, "cut off at byte 1");
     end(&scene);
 }
 
@@ -225,7 +243,8 @@ int main(void)
         cmocka_unit_test(test_a_closed_file_is_final),
         cmocka_unit_test(test_an_image_needs_no_file),
         cmocka_unit_test(test_an_image_makes_up_for_a_broken_file),
-        cmocka_unit_test(test_a_broken_image_is_named_and_the_file_used),
+        cmocka_unit_test(test_a_file_stands_in_for_a_broken_image),
+        cmocka_unit_test(test_a_broken_image_alone_is_named),
         cmocka_unit_test(test_a_worker_counts_once),
         cmocka_unit_test(test_restart_takes_one_attempt),
     };
