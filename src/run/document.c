@@ -221,7 +221,7 @@ static int json_fault(const json_error_t *error, const char *bytes, size_t len, 
         return lp_run_fault_set(fault, "not JSON at byte %d: %s", error->position, error->text);
     if (nul)
         return lp_run_fault_set(fault, "not JSON at byte %td: a NUL", nul - bytes);
-    return lp_run_fault_set(fault, "cut off after %zu bytes", len);
+    return lp_run_fault_set(fault, "cut off at byte %zu", len);
 }
 
 /* Jansson reports a lack of memory as one thing or another; malloc says it in errno. */

@@ -163,7 +163,7 @@ static int find_documents(struct load *load)
         return fail_memory(load);
     if (lp_run_scan(&load->files, load->dir_fd) < 0)
         return fail_errno(load);
-    if (!load->files.n_files && !load->gather.n_images && !load->gather.n_unreadable)
+    if (!load->files.n_files && !load->gather.n_images)
         return fail_empty(load);
     return LP_RUN_OK;
 }

@@ -107,7 +107,7 @@ static void test_other_files(void **state)
          "version 2: written by a newer release; this one reads up to version 1"},
         {"{\"format\":\"lineprofiler-worker\",\"version\":0}", "version: less than 1"},
         {"{\"format\":\"lineprofiler-worker\",\"version\":\"1\"}", "version: an integer expected, found a string"},
-        {"{\"format\":", "cut off after 10 bytes"},
+        {"{\"format\":", "cut off at byte 10"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lp_run_fault fault;

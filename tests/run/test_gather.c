@@ -91,6 +91,37 @@ static void test_an_older_image_yields_to_the_file(void **state)
     struct spec file = worker_at(NAME, 90, "running"), image = worker_at(NAME, 70, "running");
     begin(&scene);
     write_worker(scene.folder, &file);
+    add_image(&scene, &image, LP_SOURCE_LIVE_IMAGE);
+    assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 90);
+    end(&scene);
+}
+
+/* What a worker did between its last flush and its death is in the image alone; that it lived at the flush, in the
+   file. */
+static void test_a_dead_workers_image_beats_its_last_flush_F7(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct spec file = worker_at(NAME, 90, "running"), image = worker_at(NAME, 70, "running");
+    begin(&scene);
+    write_worker(scene.folder, &file);
+    add_image(&scene, &image, LP_SOURCE_DEAD_IMAGE);
+    struct lp_run_attempt *attempt = gather_all(&scene);
+    assert_int_equal(attempt->workers[0].written.realtime_ns, EPOCH + 90 * SECOND);
+    assert_one_worker(attempt, LP_SOURCE_DEAD_IMAGE, 70);
+    end(&scene);
+}
+
+static void test_a_dead_image_yields_to_a_later_flush(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct spec file = worker_at(NAME, 90, "running"), image = worker_at(NAME, 70, "running");
+    char *text = make_document(&file), *later = swapped(text, "\"flush\":3", "\"flush\":4");
+    begin(&scene);
+    write_bytes(scene.folder, "workers/node07/" NAME ".json", later, strlen(later));
+    free(text);
+    free(later);
     add_image(&scene, &image, LP_SOURCE_DEAD_IMAGE);
     assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 90);
     end(&scene);
@@ -132,18 +163,36 @@ static void test_an_image_makes_up_for_a_broken_file(void **state)
     end(&scene);
 }
 
-static void test_a_broken_image_is_named_and_the_file_used(void **state)
+static void add_broken_image(struct scene *scene)
+{
+    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE), 0);
+}
+
+static void test_a_file_stands_in_for_a_broken_image(void **state)
 {
     (void)state;
     struct scene scene;
     struct spec file = worker_at(NAME, 50, "running");
     begin(&scene);
     write_worker(scene.folder, &file);
-    assert_int_equal(lp_run_gather_image(&scene.gather, "/dev/shm/image", "{", 1, LP_SOURCE_LIVE_IMAGE), 0);
+    add_broken_image(&scene);
     assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 50);
-    assert_int_equal(scene.gather.n_unreadable, 1);
-    assert_string_equal(scene.gather.unreadable[0].path, "/dev/shm/image");
-    assert_string_equal(scene.gather.unreadable[0].reason, "cut off after 1 bytes");
+    assert_int_equal(scene.gather.n_unreadable, 0);
+    end(&scene);
+}
+
+static void test_a_broken_image_alone_is_named(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene);
+    write_bytes(scene.folder, "workers/node07/" NAME ".json", "", 0);
+    add_broken_image(&scene);
+    assert_null(gather_all(&scene));
+    assert_int_equal(scene.gather.n_unreadable, 2);
+    assert_string_equal(scene.gather.unreadable[0].path, "workers/node07/" NAME ".json");
+    assert_string_equal(scene.gather.unreadable[1].path, "/dev/shm/x/" NAME ".img");
+    assert_string_equal(scene.gather.unreadable[1].reason, "cut off at byte 1");
     end(&scene);
 }
 
@@ -189,10 +238,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_newer_image_beats_the_file_J5),
         cmocka_unit_test(test_an_older_image_yields_to_the_file),
+        cmocka_unit_test(test_a_dead_workers_image_beats_its_last_flush_F7),
+        cmocka_unit_test(test_a_dead_image_yields_to_a_later_flush),
         cmocka_unit_test(test_a_closed_file_is_final),
         cmocka_unit_test(test_an_image_needs_no_file),
         cmocka_unit_test(test_an_image_makes_up_for_a_broken_file),
-        cmocka_unit_test(test_a_broken_image_is_named_and_the_file_used),
+        cmocka_unit_test(test_a_file_stands_in_for_a_broken_image),
+        cmocka_unit_test(test_a_broken_image_alone_is_named),
         cmocka_unit_test(test_a_worker_counts_once),
         cmocka_unit_test(test_restart_takes_one_attempt),
     };

@@ -47,7 +47,7 @@ static const struct {
     {"v1_bad_parent.json", "threads[0].nodes[2].parent: 2 does not stand before its child"},
     {"v1_bad_stride.json", "threads[0].nodes[1].stride: 0"},
     {"v1_bad_string.json", "threads[0].nodes[1].cpu_ns: an integer expected, found a string"},
-    {"v1_bad_truncated.json", "cut off after "},
+    {"v1_bad_truncated.json", "cut off at byte "},
     {"v1_bad_twice.json", "not JSON at byte "},
     {"v1_bad_utf8.json", "not JSON at byte "},
     {"v1_bad_version.json", "version 2: written by a newer release; this one reads up to version 1"},

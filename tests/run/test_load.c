@@ -292,7 +292,7 @@ static void test_a_bad_file_costs_its_worker_only_J3(void **state)
     assert_int_equal(run->n_workers, 1);
     assert_int_equal(run->n_unreadable, 2);
     assert_string_equal(run->unreadable[0].path, "workers/node07/w_r1_8_00000008.json");
-    assert_string_equal(run->unreadable[0].reason, "cut off after 2 bytes");
+    assert_string_equal(run->unreadable[0].reason, "cut off at byte 2");
     assert_string_equal(run->unreadable[1].path, "workers/node07/w_r1_9_00000009.json");
     assert_string_equal(run->unreadable[1].reason, "empty file");
     lp_run_free(run);
