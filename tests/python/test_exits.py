@@ -141,7 +141,9 @@ def children(run: Run) -> int:
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_children_of_multiprocessing_E7_EX02(child: Child, run_dir: Path, method: str) -> None:
-    child.run(MULTIPROCESSING, run_dir, method, "own", "own", "own", LINEPROFILER_RUN_ID="one")
+    child.run(
+        MULTIPROCESSING, run_dir, method, "own", "own", "own", env={"LINEPROFILER_RUN_ID": "one"}
+    )
     run = merge_run(run_dir)
     assert len(run.workers) == 3
     assert children(run) == 3
@@ -162,7 +164,7 @@ def test_a_profiler_made_while_the_main_module_is_imported_E7(
     child: Child, run_dir: Path, method: str
 ) -> None:
     # Before multiprocessing forgets the finalizers of before.
-    child.run(MULTIPROCESSING, run_dir, method, "module", LINEPROFILER_RUN_ID="one")
+    child.run(MULTIPROCESSING, run_dir, method, "module", env={"LINEPROFILER_RUN_ID": "one"})
     assert children(merge_run(run_dir)) == 1
 
 
