@@ -3,10 +3,11 @@
 
     benchmarks/make_run.py DIR --workers 10000 --phases 30 --hosts 64
 
-The files satisfy docs/worker.schema.json and agree with themselves as those of closed workers do: a node's histogram
-adds up to its calls, its children's time to its `child_wall_ns`. The values are made up but shaped like those of a
-training run - an iteration that repeats, phases of microseconds to seconds, log-normal durations, a few counters - and
-depend on nothing but the seed. Needs only the standard library.
+The files satisfy docs/worker.schema.json and agree with themselves as those of closed workers do:
+a node's histogram adds up to its calls, its children's time to its `child_wall_ns`. The values are
+made up but shaped like those of a training run - an iteration that repeats, phases of microseconds
+to seconds, log-normal durations, a few counters - and depend on nothing but the seed. Needs only
+the standard library.
 """
 
 from __future__ import annotations
@@ -21,9 +22,22 @@ import time
 from pathlib import Path
 
 NAMES = (
-    "self_play", "mcts", "forward", "backward", "optimizer", "collate", "data wait", "all_reduce", "checkpoint",
-    "evaluate", "replay", "augment", "decode", "tokenize", "broadcast",
-)  # fmt: skip
+    "self_play",
+    "mcts",
+    "forward",
+    "backward",
+    "optimizer",
+    "collate",
+    "data wait",
+    "all_reduce",
+    "checkpoint",
+    "evaluate",
+    "replay",
+    "augment",
+    "decode",
+    "tokenize",
+    "broadcast",
+)
 COUNTERS = ("games", "tokens", "bytes in")
 ROLES = (("actor", 12), ("learner", 2), ("evaluator", 1), ("data", 1))
 BASE_REALTIME_NS = 1_780_000_000_000_000_000
@@ -65,12 +79,20 @@ class Shape:
         self.counters: list[list[str]] = []
         depth = [0]
         for index in range(1, phases + 1):
-            parent = 0 if index == 1 else rng.choice([i for i in range(1, index) if depth[i] < 8] + [0])
+            parent = (
+                0 if index == 1 else rng.choice([i for i in range(1, index) if depth[i] < 8] + [0])
+            )
             depth.append(depth[parent] + 1)
             self.parents.append(parent)
-            self.names.append("iteration" if index == 1 else f"{rng.choice(NAMES)} {chr(96 + index % 26 + 1)}{index}")
+            self.names.append(
+                "iteration"
+                if index == 1
+                else f"{rng.choice(NAMES)} {chr(96 + index % 26 + 1)}{index}"
+            )
             self.calls.append(
-                rng.randint(50, 400) if parent == 0 else self.calls[parent - 1] * rng.choice((1, 1, 2, 8, 30))
+                rng.randint(50, 400)
+                if parent == 0
+                else self.calls[parent - 1] * rng.choice((1, 1, 2, 8, 30))
             )
             self.own_ns.append(rng.lognormvariate(13.0, 2.0))
             self.counters.append(rng.sample(COUNTERS, rng.choice((0, 0, 1, 1, 2))))
@@ -88,21 +110,27 @@ class Shape:
         nodes: list[dict[str, object]] = [{}]
         for i in range(count):
             node: dict[str, object] = {
-                "parent": self.parents[i], "name": self.names[i], "calls": calls[i], "wall_ns": wall[i + 1],
+                "parent": self.parents[i],
+                "name": self.names[i],
+                "calls": calls[i],
+                "wall_ns": wall[i + 1],
                 "cpu_ns": int(wall[i + 1] * rng.uniform(0.2, 1.0)),
-            }  # fmt: skip
+            }
             if child[i + 1]:
                 node["child_wall_ns"] = child[i + 1]
             node["hist"] = spread(calls[i], wall[i + 1] / calls[i], rng.randint(5, 11))
             if self.counters[i]:
                 node["counters"] = {
-                    name: [calls[i] * 3, calls[i], 1, rng.randint(4, 4000)] for name in self.counters[i]
+                    name: [calls[i] * 3, calls[i], 1, rng.randint(4, 4000)]
+                    for name in self.counters[i]
                 }
             nodes.append(node)
         return nodes
 
 
-def worker(rng: random.Random, args: argparse.Namespace, number: int, role: str, shape: Shape) -> dict[str, object]:
+def worker(
+    rng: random.Random, args: argparse.Namespace, number: int, role: str, shape: Shape
+) -> dict[str, object]:
     """One worker's document."""
     host = number % args.hosts
     pid = 1000 + number // args.hosts
@@ -111,20 +139,47 @@ def worker(rng: random.Random, args: argparse.Namespace, number: int, role: str,
     boot_ns = 10**15 + host * 10**13
 
     def stamp(at: int) -> dict[str, int]:
-        return {"realtime_ns": BASE_REALTIME_NS + at, "monotonic_ns": boot_ns + at, "boottime_ns": boot_ns + at}
+        return {
+            "realtime_ns": BASE_REALTIME_NS + at,
+            "monotonic_ns": boot_ns + at,
+            "boottime_ns": boot_ns + at,
+        }
 
     return {
-        "format": "lineprofiler-worker", "version": 1, "worker": f"w_{args.run_id}_{pid}_{rng.getrandbits(32):08x}",
-        "run_id": args.run_id, "role": role, "pid": pid, "parent_pid": 999, "host": f"node{host:04d}", "rank": number,
-        "world_size": args.workers, "launcher": "slurm", "job": {"system": "slurm", "id": "271828"},
-        "boot_id": f"{host:08x}-0000-4000-8000-000000000000", "pid_namespace": 4026531836,
-        "process_start_ticks": 100_000 + number, "library": "0.4.0", "runtime": "CPython 3.12.1",
-        "command": ["python", "train.py", "--role", role], "run_id_origin": "inherited" if number else "generated",
-        "settings": {"measure_cpu": True, "thread_names": False, "snapshot_interval_s": 30.0, "sample_interval_s": 1.0},
-        "started": stamp(began), "written": stamp(ended), "state": "closed", "flush": 121,
-        "clock": {"wall": "tsc", "cpu": "token"}, "image": "shared", "troubles": {},
+        "format": "lineprofiler-worker",
+        "version": 1,
+        "worker": f"w_{args.run_id}_{pid}_{rng.getrandbits(32):08x}",
+        "run_id": args.run_id,
+        "role": role,
+        "pid": pid,
+        "parent_pid": 999,
+        "host": f"node{host:04d}",
+        "rank": number,
+        "world_size": args.workers,
+        "launcher": "slurm",
+        "job": {"system": "slurm", "id": "271828"},
+        "boot_id": f"{host:08x}-0000-4000-8000-000000000000",
+        "pid_namespace": 4026531836,
+        "process_start_ticks": 100_000 + number,
+        "library": "0.4.0",
+        "runtime": "CPython 3.12.1",
+        "command": ["python", "train.py", "--role", role],
+        "run_id_origin": "inherited" if number else "generated",
+        "settings": {
+            "measure_cpu": True,
+            "thread_names": False,
+            "snapshot_interval_s": 30.0,
+            "sample_interval_s": 1.0,
+        },
+        "started": stamp(began),
+        "written": stamp(ended),
+        "state": "closed",
+        "flush": 121,
+        "clock": {"wall": "tsc", "cpu": "token"},
+        "image": "shared",
+        "troubles": {},
         "threads": [{"name": "MainThread", "tid": pid, "alive": True, "nodes": shape.nodes(rng)}],
-    }  # fmt: skip
+    }
 
 
 def role_of(number: int) -> str:
@@ -151,14 +206,21 @@ def write_run(args: argparse.Namespace) -> None:
         first = first or document
         path = top / "workers" / str(document["host"]) / f"{document['worker']}.json"
         path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
-    entry = {key: first[key] for key in ("run_id", "started", "host", "pid", "command", "library") if key in first}
-    text = f'{{"format": "lineprofiler-metadata", "version": 1, "runs": {{\n{json.dumps(args.run_id)}: '
-    (top / "metadata.json").write_text(f"{text}{json.dumps(entry)}\n}}}}\n", encoding="utf-8")
+    entry = {
+        key: first[key]
+        for key in ("run_id", "started", "host", "pid", "command", "library")
+        if key in first
+    }
+    head = '{"format": "lineprofiler-metadata", "version": 1, "runs": {'
+    text = f"{head}\n{json.dumps(args.run_id)}: {json.dumps(entry)}\n}}}}\n"
+    (top / "metadata.json").write_text(text, encoding="utf-8")
 
 
 def main() -> int:
     """Parses the command line and writes the run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("dir", help="the run directory to make; must not hold a run yet")
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--phases", type=int, default=30)
@@ -172,7 +234,9 @@ def main() -> int:
         parser.error(f"{args.dir} already holds a run")
     began = time.monotonic()
     write_run(args)
-    print(f"{args.workers} workers in {args.dir}, {time.monotonic() - began:.1f} s", file=sys.stderr)
+    print(
+        f"{args.workers} workers in {args.dir}, {time.monotonic() - began:.1f} s", file=sys.stderr
+    )
     return 0
 
 

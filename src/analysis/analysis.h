@@ -73,6 +73,7 @@ struct lp_analysis_role {
     size_t n_small;
     uint64_t small_ns;
     double small_share;
+    bool small_estimated;
     uint64_t other_ns;
     double other_share;
     bool other_estimated;
@@ -83,6 +84,7 @@ struct lp_analysis_role {
     size_t n_minor;
     uint64_t minor_self_ns;
     double minor_self_share;
+    bool minor_estimated;
 
     size_t repeating; /* The phase whose entries are iterations; LP_ANALYSIS_NONE if none repeats. */
 };

@@ -51,8 +51,10 @@ static void add_up_shares(struct lp_analysis_role *figures)
         const struct lp_run_phase *phase = figures->phases[figures->shares[i]].phase;
         rows_ns = lp_analysis_add(rows_ns, phase->wall_ns);
         figures->other_estimated |= phase->estimated;
-        if (i >= LP_ANALYSIS_SHARES_MAX)
-            figures->small_ns = lp_analysis_add(figures->small_ns, phase->wall_ns);
+        if (i < LP_ANALYSIS_SHARES_MAX)
+            continue;
+        figures->small_ns = lp_analysis_add(figures->small_ns, phase->wall_ns);
+        figures->small_estimated |= phase->estimated;
     }
     if (figures->n_shares > LP_ANALYSIS_SHARES_MAX) {
         figures->n_small = figures->n_shares - LP_ANALYSIS_SHARES_MAX;
@@ -93,6 +95,7 @@ static bool is_dominant(const struct lp_analysis_phase *figures)
 static void leave_out(struct lp_analysis_role *figures, const struct lp_analysis_phase *phase)
 {
     figures->n_minor++;
+    figures->minor_estimated |= phase->self_estimated;
     figures->minor_self_ns = lp_analysis_add(figures->minor_self_ns, phase->self_ns);
 }
 

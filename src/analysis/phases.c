@@ -116,15 +116,23 @@ static void measure_wait(struct lp_analysis_phase *figures)
     figures->wait_share = lp_analysis_ratio((double)figures->wait_ns, (double)figures->wait_base_ns);
 }
 
+/* No entry took longer than all together, and a single one took exactly that: a bucket's width must not show there. */
+static double quantile(const struct lp_run_phase *phase, double q, double ended_ns)
+{
+    if (lp_hist_total(&phase->hist) == 0)
+        return NAN;
+    double value = lp_hist_quantile(&phase->hist, q);
+    return phase->calls == 1 || value > ended_ns ? ended_ns : value;
+}
+
 static void measure_entries(struct lp_analysis_phase *figures)
 {
     const struct lp_run_phase *phase = figures->phase;
     double ended_ns = (double)lp_analysis_less(phase->wall_ns, phase->open_wall_ns);
     figures->mean_ns = lp_analysis_ratio(ended_ns, (double)phase->calls);
-    bool any = lp_hist_total(&phase->hist) > 0;
-    figures->p50_ns = any ? lp_hist_quantile(&phase->hist, 0.50) : NAN;
-    figures->p95_ns = any ? lp_hist_quantile(&phase->hist, 0.95) : NAN;
-    figures->p99_ns = any ? lp_hist_quantile(&phase->hist, 0.99) : NAN;
+    figures->p50_ns = quantile(phase, 0.50, ended_ns);
+    figures->p95_ns = quantile(phase, 0.95, ended_ns);
+    figures->p99_ns = quantile(phase, 0.99, ended_ns);
 }
 
 static bool self_estimated(const struct lp_run_phase *phase)

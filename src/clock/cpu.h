@@ -74,6 +74,7 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge);
 LP_ALWAYS_INLINE struct lp_reading lp_cpu_read(struct lp_cpu *cpu, enum lp_edge edge)
 {
     struct lp_reading now = {.wall_ns = lp_wall_ns()};
+    atomic_signal_fence(memory_order_seq_cst); /* the token must stand after the reading, not only before */
     if (LP_UNLIKELY(atomic_load_explicit(cpu->token_slot, memory_order_relaxed) != lp_cpu_token ||
                     now.wall_ns >= cpu->valid_until_ns))
         return lp_cpu_resync(cpu, edge);

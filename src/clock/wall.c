@@ -7,16 +7,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_BASE_NS 2000000u /* the first slope is taken over this time: 20 ns of reading error are 10 ppm */
+#define FIRST_BASE_NS 2000000u /* the first slope is taken over this time */
 #define LONGEST_PIECE_NS 100000000u
-#define PIECE_GROWTH 8u /* a piece may be this much longer than the time its slope was measured over */
-#define PAIR_TRIES 5
-#define GOOD_PAIR_TICKS 1000u
-#define USABLE_PAIR_TICKS 50000u
+/* A piece may be this much longer than the time its slope was measured over, and so much worse at its end than a pair. */
+#define PIECE_GROWTH 4u
+#define PAIR_TRIES 8
+#define GOOD_PAIR_TICKS 256u    /* 0.1 us or less: the pair's error is half of it */
+#define USABLE_PAIR_TICKS 1000u /* a wider one was interrupted: the vDSO serves until the next reading */
 
 struct lp_wall_map lp_wall_map;
 
-/* Guarded by writer: where the last pair was taken. */
+/* Guarded by busy: where the last pair was taken; ns is 0 before the first. */
 static struct {
     atomic_flag busy;
     uint64_t tick, ns;
@@ -66,8 +67,9 @@ static void publish(uint64_t base_tick, uint64_t base_ns, uint64_t slope_q32, ui
     atomic_store_explicit(&lp_wall_map.seq, seq + 2, memory_order_release);
 }
 
-/* Begins the next piece at pair. Called with the writer held; the map has a piece or not (valid_ticks 0). */
-static void next_piece(const struct pair *pair)
+/* Begins the next piece at pair and returns its first reading. With the writer held; the map has a piece or not
+   (valid_ticks 0). */
+static uint64_t next_piece(const struct pair *pair)
 {
     uint64_t ticks = pair->tick - writer.tick, gap_ns = pair->ns - writer.ns;
     double slope = (double)gap_ns / (double)ticks;
@@ -95,22 +97,38 @@ static void next_piece(const struct pair *pair)
     }
     if (slope > 0.001 && slope < 1000.0) /* 1 MHz to 1 THz */
         publish(pair->tick, base_ns, (uint64_t)(slope * 4294967296.0), (uint64_t)((double)piece_ns / slope));
-    writer.tick = pair->tick;
-    writer.ns = pair->ns;
+    return base_ns;
+}
+
+/* One more pair at now, or soon after. With the writer held. */
+static uint64_t take_pair(uint64_t now)
+{
+    struct pair pair;
+    bool first = writer.ns == 0;
+    if ((!first && (int64_t)(now - writer.ns) < (int64_t)FIRST_BASE_NS) || !read_pair(&pair))
+        return now;
+    if (first) {
+        now = pair.ns;
+    } else if (pair.tick > writer.tick) {
+        now = next_piece(&pair);
+    } else { /* the counter was set back, as after a suspend */
+        atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
+        publish(pair.tick, pair.ns, 0, 0);
+        now = pair.ns;
+    }
+    writer.tick = pair.tick;
+    writer.ns = pair.ns;
+    return now;
 }
 
 uint64_t lp_wall_slow_ns(void)
 {
     uint64_t now = vdso_ns();
-    struct pair pair;
     if (atomic_load_explicit(&source, memory_order_relaxed) != LP_WALL_TSC)
         return now;
     if (atomic_flag_test_and_set_explicit(&writer.busy, memory_order_acquire))
         return now;
-    if (now - writer.ns >= FIRST_BASE_NS && read_pair(&pair) && pair.tick > writer.tick && pair.ns > writer.ns) {
-        next_piece(&pair);
-        now = atomic_load_explicit(&lp_wall_map.base_ns, memory_order_relaxed);
-    }
+    now = take_pair(now);
     atomic_flag_clear_explicit(&writer.busy, memory_order_release);
     return now;
 }
@@ -133,13 +151,6 @@ void lp_wall_open(void)
         return;
     const char *forced = getenv("LINEPROFILER_CLOCK_WALL");
     bool tsc = kernel_trusts_tsc() && !(forced && strcmp(forced, "vdso") == 0);
-    struct pair pair;
-    if (tsc && read_pair(&pair)) {
-        writer.tick = pair.tick;
-        writer.ns = pair.ns;
-    } else {
-        tsc = false;
-    }
     atomic_store(&source, tsc ? LP_WALL_TSC : LP_WALL_VDSO);
 }
 
@@ -175,9 +186,11 @@ uint64_t lp_wall_jumps(void)
 void lp_wall_after_fork(void)
 {
     uint64_t seq = atomic_load_explicit(&lp_wall_map.seq, memory_order_relaxed);
-    if (seq & 1) { /* cut off in the middle of publish: forget the piece, the vDSO serves until the next one */
+    if (atomic_flag_test_and_set(&writer.busy) || (seq & 1)) {
+        /* A thread was cut off at work: what it left is half old, half new. The vDSO serves until the next piece. */
         atomic_store_explicit(&lp_wall_map.valid_ticks, 0, memory_order_relaxed);
-        atomic_store_explicit(&lp_wall_map.seq, seq + 1, memory_order_release);
+        atomic_store_explicit(&lp_wall_map.seq, (seq | 1) + 1, memory_order_release);
+        writer.ns = 0;
     }
     atomic_flag_clear(&writer.busy);
 }

@@ -100,7 +100,7 @@ static uint64_t left_in_cgroups(void)
     return least;
 }
 
-static uint64_t left_by_limit(int resource, uint64_t used)
+static uint64_t left_by_limit(__rlimit_resource_t resource, uint64_t used)
 {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)

@@ -124,6 +124,7 @@ static void shares(struct lp_emit *emit, const struct lp_analysis_role *role)
     lp_report_json_count(emit, "small_phases", role->n_small);
     lp_report_json_count(emit, "small_ns", role->small_ns);
     lp_report_json_real(emit, "small_share", role->small_share);
+    lp_report_json_bool(emit, "small_estimated", role->small_estimated);
     lp_report_json_count(emit, "other_ns", role->other_ns);
     lp_report_json_real(emit, "other_share", role->other_share);
     lp_report_json_bool(emit, "other_estimated", role->other_estimated);
@@ -137,6 +138,7 @@ static void dominant(struct lp_emit *emit, const struct lp_analysis_role *role)
     lp_report_json_count(emit, "minor_phases", role->n_minor);
     lp_report_json_count(emit, "minor_self_ns", role->minor_self_ns);
     lp_report_json_real(emit, "minor_self_share", role->minor_self_share);
+    lp_report_json_bool(emit, "minor_estimated", role->minor_estimated);
     lp_emit_close(emit, '}');
 }
 

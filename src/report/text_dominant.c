@@ -125,7 +125,7 @@ static void minor(struct lp_report_page *page, const struct lp_analysis_role *ro
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "and ");
     lp_report_text_note(page, lp_report_text_plural(role->n_minor, "more phase", "more phases").text);
-    lp_report_text_note(page, " with ");
+    lp_report_text_note(page, role->minor_estimated ? " with ~" : " with ");
     lp_report_text_note(page, lp_report_duration((double)role->minor_self_ns).text);
     lp_report_text_note(page, " of self time, ");
     lp_report_text_note(page, lp_report_share(role->minor_self_share).text);
@@ -160,32 +160,36 @@ static void estimate(struct lp_report_page *page, const struct lp_analysis_role 
     lp_report_page_end(page);
 }
 
-static bool is_dominant(const struct lp_analysis_role *role, size_t index)
+static bool is_among(const size_t *indices, size_t n, size_t index)
 {
-    for (size_t i = 0; i < role->n_dominant; i++)
-        if (role->dominant[i] == index)
+    for (size_t i = 0; i < n; i++)
+        if (indices[i] == index)
             return true;
     return false;
 }
 
-/* Shares and iterations are marked too, so their phases are explained here as well. */
+/* Whether its row, here or among the shares, bears the mark. */
+static bool is_marked(const struct lp_analysis_role *role, size_t index)
+{
+    const struct lp_analysis_phase *row = &role->phases[index];
+    return (row->self_estimated && is_among(role->dominant, role->n_dominant, index)) ||
+           (row->phase->estimated && is_among(role->shares, role->n_shares, index));
+}
+
 static void estimates(struct lp_report_page *page, const struct lp_analysis_role *role)
 {
-    bool begun = false;
-    for (size_t i = 0; i < role->n_phases; i++) {
-        bool share = role->phases[i].parent == role->level && role->phases[i].phase->estimated;
-        bool marked = (is_dominant(role, i) && role->phases[i].self_estimated) || share;
-        if (!marked)
-            continue;
-        if (!begun) {
-            lp_report_page_end(page);
-            lp_report_text_note_begin(page);
-            lp_report_text_note(page, "~ = estimated from a sample, not measured. Totals are scaled by the rate:");
-            lp_report_text_note_end(page);
-        }
-        begun = true;
-        estimate(page, role, i);
-    }
+    bool any = role->small_estimated || role->minor_estimated;
+    for (size_t i = 0; i < role->n_phases && !any; i++)
+        any = is_marked(role, i);
+    if (!any)
+        return;
+    lp_report_page_end(page);
+    lp_report_text_note_begin(page);
+    lp_report_text_note(page, "~ = estimated from a sample, not measured. Totals are scaled by the rate:");
+    lp_report_text_note_end(page);
+    for (size_t i = 0; i < role->n_phases; i++)
+        if (is_marked(role, i))
+            estimate(page, role, i);
 }
 
 void lp_report_text_dominant(struct lp_report_page *page, const struct lp_analysis *analysis,

@@ -46,7 +46,7 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
     if (partial)
         entry(page, "", "(of that part of it for which CPU time was measured)");
     if (missing)
-        entry(page, "wait n/a", "not measured: no CPU times were recorded");
+        entry(page, "wait n/a", "not measured: there are no CPU times for it");
     if (open)
         entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
     if (counters)

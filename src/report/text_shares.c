@@ -99,6 +99,7 @@ static void share_row(struct lp_report_page *page, const struct lp_analysis_phas
 static void other_rows(struct lp_report_page *page, const struct lp_analysis_role *role)
 {
     if (role->n_small > 0) {
+        lp_report_page_text(page, role->small_estimated ? "~" : "");
         lp_report_page_text(page, lp_report_text_plural(role->n_small, "more phase", "more phases").text);
         figures(page, role->small_share, role->small_ns);
     }

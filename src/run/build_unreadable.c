@@ -30,10 +30,10 @@ static struct lp_view run_of_path(const char *path)
     return (struct lp_view){first, (size_t)(end - first)};
 }
 
-static char in_file_name(char c, bool first)
+static bool stays_in_file_name(char c, bool first)
 {
-    bool kept = isalnum((unsigned char)c) || c == '_' || c == '-' || (c == '.' && !first);
-    return (unsigned char)c < 0x80 && kept ? c : '_';
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return letter || c == '_' || c == '-' || (c == '.' && !first);
 }
 
 /* Whether a file name that says `run` is one of this run id; docs/format.md has the rule. */
@@ -41,9 +41,11 @@ static bool is_run_in_name(struct lp_view run, const struct lp_text *run_id)
 {
     if (!run.bytes || run.len != run_id->len)
         return false;
-    for (size_t i = 0; i < run.len; i++)
-        if (in_file_name(run_id->bytes[i], i == 0) != run.bytes[i])
+    for (size_t i = 0; i < run.len; i++) {
+        char c = run_id->bytes[i];
+        if (run.bytes[i] != (stays_in_file_name(c, i == 0) ? c : '_'))
             return false;
+    }
     return true;
 }
 

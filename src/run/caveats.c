@@ -84,11 +84,15 @@ static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_
     struct lp_run_line line = {0};
     if (count_boots(run) < 2)
         return;
-    lp_run_line_add(
-        &line,
-        "the workers ran on %zu host%s, each by its own clock: what came first on different ones is no surer than "
-        "those clocks agree; durations are not affected",
-        run->n_hosts, run->n_hosts == 1 ? " that was restarted" : "s");
+    if (run->n_hosts == 1)
+        lp_run_line_add(&line, "the host restarted while the run lasted: when things began is by its wall clock; "
+                               "durations of phases are not affected");
+    else
+        lp_run_line_add(
+            &line,
+            "%zu hosts keep time, each by its own clock: what came first on different ones is no surer than "
+            "those clocks agree; durations of phases are not affected",
+            run->n_hosts);
     lp_run_caveat_add(list, "host_clocks", &line);
 }
 

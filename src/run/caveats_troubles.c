@@ -13,20 +13,20 @@ struct trouble {
 
 static const struct trouble troubles[] = {
     {"failed_flushes", "failed_flushes", "periodic write failed", "periodic writes failed",
-     "until the next one succeeded, the worker's file was behind"},
+     "until one succeeded again, what a reader saw was older"},
     {"clock_jumps", "clock", "jump of the wall clock", "jumps of the wall clock",
      "the machine was suspended or moved; phases open meanwhile may be too short or too long"},
     {"folded_depth", "troubles", "entry was nested too deep", "entries were nested too deep",
-     "its time is part of the ancestor at the depth limit"},
+     "its time is in the ancestor at the depth limit"},
     {"folded_paths", "troubles", "entry found too many distinct paths", "entries found too many distinct paths",
-     "its time is part of the parent phase; use fixed names and count() for what varies"},
+     "its time is in the parent phase; use fixed names, and count() for what varies"},
     {"image_full", "troubles", "entry found no memory", "entries found no memory",
-     "its time is part of the parent phase, or is missing from its histogram"},
-    {"lost_counters", "troubles", "count() found no memory", "count()s found no memory", "those counters are too low"},
+     "its time is in the parent phase, or missing in a histogram"},
+    {"lost_counters", "troubles", "count() found no memory", "count()s found no memory", "a counter is too low"},
     {"foreign_exits", "troubles", "phase was left on another thread", "phases were left on another thread",
-     "their CPU time is not measured"},
+     "CPU time is not measured there"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
-     "the phases had ended before, with their thread or with what was around them"},
+     "it had ended before, with its thread or with the phase around it"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
 

@@ -1,5 +1,6 @@
 #include "run/document.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,7 +187,7 @@ static int parse_slot(struct lp_run_document *document, const json_t *thread, st
     uint64_t tid;
     bool alive;
     if (!json_is_object(thread))
-        return lp_run_fault_set(fault, "an object expected, found %s", lp_run_json_kind(thread));
+        return lp_run_fault_set(fault, ": an object expected, found %s", lp_run_json_kind(thread));
     if (text_of(document, thread, "name", 0, &slot.name, fault) < 0 ||
         lp_run_field_count(thread, "tid", 0, &tid, fault) < 0 ||
         lp_run_field_bool(thread, "alive", &alive, fault) < 0 || lp_run_field_array(thread, "nodes", &nodes, fault) < 0)
@@ -212,24 +213,27 @@ static int parse_threads(struct lp_run_document *document, const json_t *json, s
     return 0;
 }
 
-static int json_fault(const json_error_t *error, size_t len, struct lp_run_fault *fault)
+/* Jansson takes a NUL for the end: so do disks that lost power leave a file behind. */
+static int json_fault(const json_error_t *error, const char *bytes, size_t len, struct lp_run_fault *fault)
 {
-    switch (json_error_code(error)) {
-    case json_error_out_of_memory:
-        return lp_run_fault_no_memory(fault);
-    case json_error_premature_end_of_input:
-        return lp_run_fault_set(fault, "cut off after %zu bytes", len);
-    default:
+    const char *nul = memchr(bytes, '\0', len);
+    if (json_error_code(error) != json_error_premature_end_of_input)
         return lp_run_fault_set(fault, "not JSON at byte %d: %s", error->position, error->text);
-    }
+    if (nul)
+        return lp_run_fault_set(fault, "not JSON at byte %td: a NUL", nul - bytes);
+    return lp_run_fault_set(fault, "cut off at byte %zu", len);
 }
 
+/* Jansson reports a lack of memory as one thing or another; malloc says it in errno. */
 static int parse_json(struct lp_run_document *document, const char *bytes, size_t len, struct lp_run_fault *fault)
 {
     json_error_t error;
     json_decref(document->json);
+    errno = 0;
     document->json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &error);
-    return document->json ? 0 : json_fault(&error, len, fault);
+    if (errno == ENOMEM)
+        return lp_run_fault_no_memory(fault);
+    return document->json ? 0 : json_fault(&error, bytes, len, fault);
 }
 
 /* Decoding never makes a text longer, so that names of len bytes in all hold whatever is decoded. */

@@ -153,15 +153,14 @@ static int parse_counters(struct lp_run_document *document, struct lp_run_record
                           struct lp_run_fault *fault)
 {
     if (!json_is_object(counters))
-        return lp_run_fault_set(fault, "an object expected, found %s", lp_run_json_kind(counters));
+        return lp_run_fault_set(fault, ": an object expected, found %s", lp_run_json_kind(counters));
     record->counters = document->n_tallies;
-    size_t nth = 0;
-    for (void *at = json_object_iter(counters); at; at = json_object_iter_next(counters, at), nth++) {
+    for (void *at = json_object_iter(counters); at; at = json_object_iter_next(counters, at)) {
         struct lp_view key = {json_object_iter_key(at), json_object_iter_key_len(at)};
         struct lp_run_tally tally;
         if (lp_run_document_text(document, key, &tally.name, fault) < 0 || check_name(tally.name, fault) < 0 ||
             parse_tally(document, &tally, json_object_iter_value(at), fault) < 0)
-            return lp_run_fault_within(fault, "the %zuth, %.64s: ", nth + 1, key.bytes);
+            return lp_run_fault_within(fault, ".%.64s: ", key.bytes);
         if (!tally.calls)
             continue;
         if (lp_run_room(&document->tallies, &document->tallies_room, document->n_tallies, sizeof tally) < 0)
@@ -198,8 +197,8 @@ struct seen {
     size_t hint;
 };
 
-static int parse_key(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
-                     struct lp_view key, json_t *value, struct lp_run_fault *fault)
+static int parse_value(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
+                       struct lp_view key, const json_t *value, struct lp_run_fault *fault)
 {
     const struct figure *figure = find_figure(key, &seen->hint);
     if (figure)
@@ -212,10 +211,16 @@ static int parse_key(struct lp_run_document *document, struct lp_run_record *rec
         seen->name = true;
         return index ? parse_name(document, record, value, fault) : 0;
     }
-    if (IS_KEY(key, "hist"))
-        return parse_hist(document, record, value, fault);
+    return IS_KEY(key, "hist") ? parse_hist(document, record, value, fault) : 0;
+}
+
+static int parse_key(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
+                     struct lp_view key, json_t *value, struct lp_run_fault *fault)
+{
     if (IS_KEY(key, "counters"))
         return parse_counters(document, record, value, fault);
+    if (parse_value(document, record, index, seen, key, value, fault) < 0)
+        return lp_run_fault_within(fault, ": ");
     return 0;
 }
 
@@ -226,15 +231,15 @@ static int parse_keys(struct lp_run_document *document, struct lp_run_record *re
     for (void *at = json_object_iter(node); at; at = json_object_iter_next(node, at)) {
         struct lp_view key = {json_object_iter_key(at), json_object_iter_key_len(at)};
         if (parse_key(document, record, index, &seen, key, json_object_iter_value(at), fault) < 0)
-            return lp_run_fault_within(fault, "%s: ", key.bytes);
+            return lp_run_fault_within(fault, ".%.64s", key.bytes);
     }
     if (index == 0 && (seen.parent || seen.name))
-        return lp_run_fault_set(fault, "the root has a parent or a name");
+        return lp_run_fault_set(fault, ": the root has a parent or a name");
     if (index && !seen.parent)
-        return lp_run_fault_set(fault, "parent: missing");
+        return lp_run_fault_set(fault, ".parent: missing");
     if (index && !seen.name)
-        return lp_run_fault_set(fault, "name: missing");
-    return record->stride ? 0 : lp_run_fault_set(fault, "stride: 0");
+        return lp_run_fault_set(fault, ".name: missing");
+    return record->stride ? 0 : lp_run_fault_set(fault, ".stride: 0");
 }
 
 static uint64_t hist_total(const struct lp_run_document *document, const struct lp_run_record *record)
@@ -256,7 +261,7 @@ static int check_hist(const struct lp_run_document *document, const struct lp_ru
         return 0;
     if (document->short_of_memory && total < record->calls)
         return 0;
-    return lp_run_fault_set(fault, "hist: adds up to %llu, calls to %llu", (unsigned long long)total,
+    return lp_run_fault_set(fault, ".hist: adds up to %llu, calls to %llu", (unsigned long long)total,
                             (unsigned long long)record->calls);
 }
 
@@ -265,22 +270,22 @@ static int check_closed(const struct lp_run_document *document, const struct lp_
                         struct lp_run_fault *fault)
 {
     if (record->wall_ns && !record->calls)
-        return lp_run_fault_set(fault, "wall_ns: time of no calls");
+        return lp_run_fault_set(fault, ".wall_ns: time of no calls");
     if (record->child_wall_ns > record->wall_ns && !record->sampled_below)
-        return lp_run_fault_set(fault, "child_wall_ns: above wall_ns");
+        return lp_run_fault_set(fault, ".child_wall_ns: above wall_ns");
     if (record->nocpu_wall_ns > record->wall_ns)
-        return lp_run_fault_set(fault, "nocpu_wall_ns: above wall_ns");
+        return lp_run_fault_set(fault, ".nocpu_wall_ns: above wall_ns");
     if (record->late_wall_ns > record->wall_ns)
-        return lp_run_fault_set(fault, "late_wall_ns: above wall_ns");
+        return lp_run_fault_set(fault, ".late_wall_ns: above wall_ns");
     if (record->open_wall_ns && !record->open_calls)
-        return lp_run_fault_set(fault, "open_wall_ns: time of no open calls");
+        return lp_run_fault_set(fault, ".open_wall_ns: time of no open calls");
     return check_hist(document, record, fault);
 }
 
 static int check_root(const struct lp_run_record *record, struct lp_run_fault *fault)
 {
     if (record->calls || record->wall_ns || record->open_calls || record->open_wall_ns || record->n_hist)
-        return lp_run_fault_set(fault, "the root has time of its own");
+        return lp_run_fault_set(fault, ": the root has time of its own");
     return 0;
 }
 
@@ -289,7 +294,7 @@ static int parse_node(struct lp_run_document *document, const struct lp_run_slot
 {
     struct lp_run_record record = {.stride = 1};
     if (!json_is_object(node))
-        return lp_run_fault_set(fault, "an object expected, found %s", lp_run_json_kind(node));
+        return lp_run_fault_set(fault, ": an object expected, found %s", lp_run_json_kind(node));
     if (parse_keys(document, &record, index, node, fault) < 0)
         return -1;
     if (index) {
@@ -298,7 +303,7 @@ static int parse_node(struct lp_run_document *document, const struct lp_run_slot
         parent->sampled_below |= record.stride > 1;
     }
     if (record.depth > LP_RUN_DEPTH_MAX)
-        return lp_run_fault_set(fault, "deeper than %d phases", LP_RUN_DEPTH_MAX);
+        return lp_run_fault_set(fault, ": deeper than %d phases", LP_RUN_DEPTH_MAX);
     if (lp_run_room(&document->records, &document->records_room, document->n_records, sizeof record) < 0)
         return lp_run_fault_no_memory(fault);
     document->records[document->n_records++] = record;
@@ -310,10 +315,10 @@ static int check_nodes(const struct lp_run_document *document, const struct lp_r
 {
     const struct lp_run_record *records = document->records + slot->nodes;
     if (check_root(&records[0], fault) < 0)
-        return lp_run_fault_within(fault, "[0]: ");
+        return lp_run_fault_within(fault, "[0]");
     for (size_t i = 1; document->closed && i < slot->n_nodes; i++)
         if (check_closed(document, &records[i], fault) < 0)
-            return lp_run_fault_within(fault, "[%zu].", i);
+            return lp_run_fault_within(fault, "[%zu]", i);
     return 0;
 }
 
@@ -328,6 +333,6 @@ int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *
         return lp_run_fault_set(fault, ": empty, without even a root");
     json_array_foreach(nodes, i, node) if (parse_node(document, slot, i, node, fault) < 0) return fault->no_memory
         ? -1
-        : lp_run_fault_within(fault, "[%zu].", i);
+        : lp_run_fault_within(fault, "[%zu]", i);
     return check_nodes(document, slot, fault);
 }

@@ -21,10 +21,10 @@ static const struct lp_run_record *deepest_open(const struct lp_run_record *reco
 
 static size_t path_length(const struct lp_run_record *records, const struct lp_run_record *record)
 {
-    size_t len = 0;
-    for (; record != records; record = &records[record->parent])
+    size_t len = record->name.len;
+    for (record = &records[record->parent]; record != records; record = &records[record->parent])
         len += record->name.len + 1;
-    return len - 1;
+    return len;
 }
 
 /* Fills the path from its end. */
@@ -155,14 +155,19 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
 
 void lp_run_worker_release(struct lp_run_worker *worker)
 {
-    struct lp_text *texts[] = {&worker->worker, &worker->run_id, &worker->role,
-                               &worker->host,   &worker->job_id, &worker->runtime};
-    char *strings[] = {worker->job_system, worker->launcher,  worker->boot_id, worker->library,
-                       worker->wall_clock, worker->cpu_clock, worker->path};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        lp_text_release(texts[i]);
-    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
-        free(strings[i]);
+    lp_text_release(&worker->worker);
+    lp_text_release(&worker->run_id);
+    lp_text_release(&worker->role);
+    lp_text_release(&worker->host);
+    lp_text_release(&worker->job_id);
+    lp_text_release(&worker->runtime);
+    free(worker->job_system);
+    free(worker->launcher);
+    free(worker->boot_id);
+    free(worker->library);
+    free(worker->wall_clock);
+    free(worker->cpu_clock);
+    free(worker->path);
     for (size_t i = 0; i < worker->n_troubles; i++)
         lp_text_release(&worker->troubles[i].name);
     for (size_t i = 0; i < worker->n_open; i++) {

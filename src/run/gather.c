@@ -21,28 +21,52 @@ static int name_unreadable(struct lp_run_gather *gather, const char *path, const
     return 0;
 }
 
+/* "workers/<host>/<worker>.json" or ".../<worker>.img" as the worker's name. */
+static struct lp_view worker_of_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    return (struct lp_view){name, dot ? (size_t)(dot - name) : strlen(name)};
+}
+
+/* The worker's image, if it was not refused. */
 static struct lp_run_image *find_image(struct lp_run_gather *gather, struct lp_view worker)
 {
-    for (size_t i = 0; i < gather->n_images; i++)
-        if (lp_text_equal(lp_text_view(&gather->images[i].worker), worker))
-            return &gather->images[i];
+    for (size_t i = 0; i < gather->n_images; i++) {
+        struct lp_run_image *image = &gather->images[i];
+        if (!image->reason && lp_text_equal(lp_text_view(&image->worker), worker))
+            return image;
+    }
     return NULL;
+}
+
+static int refuse_image(struct lp_run_image *image, const char *reason)
+{
+    image->reason = strdup(reason);
+    return image->reason ? lp_text_copy(&image->worker, worker_of_path(image->label)) : -1;
+}
+
+static int keep_image(struct lp_run_image *image, const struct lp_run_document *document, struct lp_view json)
+{
+    image->written = document->written;
+    image->flush = document->flush;
+    return lp_text_copy(&image->worker, document->worker) < 0 ? -1 : lp_text_copy(&image->json, json);
 }
 
 int lp_run_gather_image(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source)
 {
     struct lp_run_gather *gather = context;
     struct lp_run_fault fault;
-    if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
-        return fault.no_memory ? -1 : name_unreadable(gather, label, fault.text);
     if (lp_run_room(&gather->images, &gather->images_room, gather->n_images, sizeof *gather->images) < 0)
         return -1;
     struct lp_run_image *image = &gather->images[gather->n_images++];
-    *image = (struct lp_run_image){.written_ns = gather->document.written.monotonic_ns, .source = source};
-    image->label = strdup(label);
-    if (!image->label || lp_text_copy(&image->worker, gather->document.worker) < 0)
+    *image = (struct lp_run_image){.label = strdup(label), .source = source};
+    if (!image->label)
         return -1;
-    return lp_text_copy(&image->json, (struct lp_view){bytes, len});
+    if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
+        return fault.no_memory ? -1 : refuse_image(image, fault.text);
+    return keep_image(image, &gather->document, (struct lp_view){bytes, len});
 }
 
 /* Notes the document's worker. 1 if it is new, 0 if it was seen before. */
@@ -70,19 +94,19 @@ static int take_document(struct lp_run_gather *gather, const char *path, enum lp
     return lp_run_attempts_add(&gather->attempts, &gather->document, path, source);
 }
 
-/* "workers/<host>/<worker>.json" as the worker's name. */
-static struct lp_view worker_of_path(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    size_t len = strlen(name);
-    return (struct lp_view){name, len > strlen(".json") ? len - strlen(".json") : 0};
-}
-
 /* A file that cannot be read costs nothing where the worker's image can. */
 static int refuse_file(struct lp_run_gather *gather, const char *path, const char *reason)
 {
     return find_image(gather, worker_of_path(path)) ? 0 : name_unreadable(gather, path, reason);
+}
+
+static bool image_beats(const struct lp_run_image *image, const struct lp_run_document *file)
+{
+    if (file->closed)
+        return false;
+    if (image->source == LP_SOURCE_DEAD_IMAGE)
+        return image->flush >= file->flush;
+    return image->written.monotonic_ns > file->written.monotonic_ns;
 }
 
 int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file)
@@ -96,24 +120,36 @@ int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp
         lp_run_document_parse(&gather->document, buffer->bytes, buffer->len, &fault) < 0)
         return fault.no_memory ? -1 : refuse_file(gather, file->path, fault.text);
     struct lp_run_image *image = find_image(gather, document->worker);
-    if (image && !document->closed && image->written_ns > document->written.monotonic_ns)
+    if (image && image_beats(image, document)) {
+        if (document->written.monotonic_ns > image->written.monotonic_ns)
+            image->written = document->written;
         return 0;
+    }
     if (image)
         image->outdated = true;
     return take_document(gather, file->path, LP_SOURCE_FILE);
 }
 
-int lp_run_gather_images(struct lp_run_gather *gather)
+static int take_image(struct lp_run_gather *gather, const struct lp_run_image *image)
 {
     struct lp_run_fault fault;
-    for (size_t i = 0; i < gather->n_images; i++) {
-        const struct lp_run_image *image = &gather->images[i];
-        if (image->outdated)
-            continue;
-        if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0 ||
-            take_document(gather, image->label, image->source) < 0)
-            return -1;
+    if (image->outdated)
+        return 0;
+    if (image->reason) {
+        bool seen = lp_run_table_find(&gather->seen, gather, lp_text_view(&image->worker));
+        return seen ? 0 : name_unreadable(gather, image->label, image->reason);
     }
+    if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0)
+        return -1;
+    gather->document.written = image->written;
+    return take_document(gather, image->label, image->source);
+}
+
+int lp_run_gather_images(struct lp_run_gather *gather)
+{
+    for (size_t i = 0; i < gather->n_images; i++)
+        if (take_image(gather, &gather->images[i]) < 0)
+            return -1;
     return 0;
 }
 
@@ -145,6 +181,7 @@ void lp_run_gather_release(struct lp_run_gather *gather)
         lp_text_release(&gather->images[i].worker);
         lp_text_release(&gather->images[i].json);
         free(gather->images[i].label);
+        free(gather->images[i].reason);
     }
     free(gather->images);
     free(gather->unreadable);

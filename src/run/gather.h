@@ -1,8 +1,10 @@
 /*
  * gather: every document of a run directory taken in - from files, from images - and each worker counted once.
  *
- * Owns: which of several documents of one worker is used (an image beats an older file that is not closed; of
- * files under different names the first is taken), and what could not be read.
+ * Owns: which of several documents of one worker is used, and what could not be read. A closed file is final. Else a
+ * living worker's image beats a file written before it was copied, and a dead worker's image beats every file of its
+ * flushes: its written stamp is when it was last seen, which may be before the last flush. Of files under different
+ * names the first is taken. An image that is refused is named only where no file stands in for it.
  *
  * Images come first: a worker that closes between the two readings has then left its last file behind. Their documents
  * are kept as text until the files are through.
@@ -15,8 +17,9 @@
 
 struct lp_run_image {
     struct lp_text worker, json; /* Owned. */
-    char *label;                 /* Owned. */
-    uint64_t written_ns;         /* Monotonic. */
+    char *label, *reason;        /* Owned. reason: why it was refused; NULL: it was not. */
+    struct lp_run_stamp written; /* The later of its own and its file's. */
+    uint64_t flush;
     enum lp_run_source source;
     bool outdated; /* Its file is newer. */
 };

@@ -24,13 +24,19 @@ struct load {
     struct lp_run *run; /* Owned until handed out. */
 };
 
+static struct lp_view view_of(const char *string)
+{
+    return (struct lp_view){string, strlen(string)};
+}
+
 /* The one line of a failure, free of anything that would not print. */
 static int fail(const struct load *load, enum lp_run_status status, const char *before, const char *after)
 {
     struct lp_run_line line = {0};
     lp_run_line_add(&line, "%s'", before);
-    lp_run_line_text(&line, (struct lp_view){load->dir, strlen(load->dir)});
-    lp_run_line_add(&line, "'%s", after);
+    lp_run_line_text(&line, view_of(load->dir));
+    lp_run_line_add(&line, "'");
+    lp_run_line_text(&line, view_of(after));
     char *text = lp_run_line_take(&line);
     if (load->message_size)
         snprintf(load->message, load->message_size, "%s", text ? text : "out of memory");
@@ -76,8 +82,12 @@ static int fail_nothing(const struct load *load)
     struct lp_run_line line = {0};
     if (!gather->n_unreadable)
         return fail_empty(load);
-    lp_run_line_add(&line, ": none of its %zu worker file%s could be read, the first: %s: %s", gather->n_unreadable,
-                    lp_run_plural(gather->n_unreadable), gather->unreadable[0].path, gather->unreadable[0].reason);
+    if (gather->n_unreadable == 1)
+        lp_run_line_add(&line, ": its only worker file could not be read: ");
+    else
+        lp_run_line_add(&line, ": none of its %zu worker files could be read, the first: ", gather->n_unreadable);
+    lp_run_line_text(&line, view_of(gather->unreadable[0].path));
+    lp_run_line_add(&line, ": %s", gather->unreadable[0].reason);
     char *text = lp_run_line_take(&line);
     int status = text ? fail(load, LP_RUN_NOTHING, "", text) : fail_memory(load);
     free(text);
@@ -153,7 +163,7 @@ static int find_documents(struct load *load)
         return fail_memory(load);
     if (lp_run_scan(&load->files, load->dir_fd) < 0)
         return fail_errno(load);
-    if (!load->files.n_files && !load->gather.n_images && !load->gather.n_unreadable)
+    if (!load->files.n_files && !load->gather.n_images)
         return fail_empty(load);
     return LP_RUN_OK;
 }

@@ -83,7 +83,7 @@ static inline uint64_t lp_run_phase_self_ns(const struct lp_run_phase *phase)
 struct lp_run_open {
     struct lp_text thread;
     struct lp_text path; /* Components joined by '/', for display. */
-    uint64_t open_ns;    /* Of the deepest open entry. */
+    uint64_t open_ns;    /* Of the deepest open entry; of several at once, their mean. */
 };
 
 struct lp_run_stamp {
@@ -99,11 +99,11 @@ enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE 
 
 /* One process that recorded. Strings are Owned. */
 struct lp_run_worker {
-    struct lp_text worker; /* w_<run>_<pid>_<uuid8> */
-    struct lp_text run_id, role, host, job_id, runtime;
-    char *job_system, *launcher, *boot_id, *library; /* NULL where the file says null. */
+    struct lp_text worker;                              /* w_<run>_<pid>_<uuid8> */
+    struct lp_text run_id, role, host, job_id, runtime; /* bytes is NULL where the file says null. */
+    char *job_system, *launcher, *boot_id, *library;    /* NULL where the file says null. */
     char *wall_clock, *cpu_clock;
-    char *path; /* File or image that it was read from. */
+    char *path; /* What it was read from: a file, relative to the run directory, or an image. */
     int64_t pid, parent_pid;
     int64_t rank, world_size; /* -1: none */
     struct lp_run_stamp started, written;
@@ -143,8 +143,19 @@ struct lp_run_superseded {
 };
 
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:
-   "unreadable", "superseded", "stale", "failed_flushes", "open", "unclosed", "private_image", "troubles", "clock",
-   "no_run_id", "saturated", "lost_workers", ... */
+     lost_workers    more than half of the worker files could not be read
+     unreadable      a file that could not be read
+     superseded      an earlier attempt in the directory
+     no_run_id       workers that ran at the same time under run ids of their own
+     stale           a worker that stopped writing before the end of the run
+     open, unclosed  a worker that did not close, inside a phase or in none
+     failed_flushes  periodic writes that failed
+     clock           jumps of the wall clock
+     troubles        what else went wrong while recording
+     private_image   workers that a kill would have cost data
+     saturated       sums at the limit of their type
+     host_clocks     hosts, or boots of one, whose clocks need not agree
+   Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
     const char *kind;
     char *text;

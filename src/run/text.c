@@ -163,6 +163,13 @@ static unsigned surrogate_code(const char *sequence)
     return 0xd000u | (((unsigned char)sequence[1] & 0x3fu) << 6) | ((unsigned char)sequence[2] & 0x3fu);
 }
 
+static size_t put(char *to, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        to[i] = bytes[i];
+    return len;
+}
+
 /* Encodes the sequence of that length at from (0: a byte that is no UTF-8). Returns what it became. */
 static size_t encode_one(char *to, const char *from, size_t len)
 {
@@ -170,16 +177,9 @@ static size_t encode_one(char *to, const char *from, size_t len)
         return put_escaped_surrogate(to, 0xdc00u | (unsigned char)*from);
     if (is_surrogate(from, len))
         return put_escaped_surrogate(to, surrogate_code(from));
-    if (*from == '\0') {
-        memcpy(to, "\\x00", 4);
-        return 4;
-    }
-    if (*from == '\\') {
-        memcpy(to, "\\\\", 2);
-        return 2;
-    }
-    memcpy(to, from, len);
-    return len;
+    if (*from == '\0')
+        return put(to, "\\x00", 4);
+    return *from == '\\' ? put(to, "\\\\", 2) : put(to, from, len);
 }
 
 size_t lp_text_encode(char *to, struct lp_view from)

@@ -202,6 +202,7 @@ static void test_many_shares_are_added_up(void **state)
     assert_int_equal(role->n_shares, LP_ANALYSIS_SHARES_MAX);
     assert_string_equal(name_of(role, role->shares[0]), "pn");
     assert_int_equal(role->n_small, 4);
+    assert_false(role->small_estimated);
     assert_int_equal(role->small_ns, 10 * S);
     assert_int_equal(role->other_ns, 0);
     assert_near(role->small_share, 10.0 / 105);

@@ -296,7 +296,7 @@ ITERATIONS  (400 entries)  learner/train_step
   self        wall time outside child phases, summed over processes and threads
   wait        % of the phase's wall time, child phases included, that its thread
               spent off the CPU
-  wait n/a    not measured: no CPU times were recorded
+  wait n/a    not measured: there are no CPU times for it
   entries +n  still open: their time so far is in self and wait, not in p50 and
               p99
   + counter   total; rate per second of its phase's wall time; that time for
@@ -306,8 +306,8 @@ CAVEATS
 {RULE}
   - learner pid 4 on node07 was last written without close inside train_step,
     open 2.0s
-  - 2 periodic writes failed: until the next one succeeded, the worker's file
-    was behind (learner pid 4 on node07)
+  - 2 periodic writes failed: until one succeeded again, what a reader saw was
+    older (learner pid 4 on node07)
 """.replace("{RULE}", "─" * 80)
 
 

@@ -227,7 +227,7 @@ static void test_cpu_that_was_not_measured(void **state)
                           "  wait        % of the phase's wall time, child phases included, that its thread\n"
                           "              spent off the CPU\n"
                           "              (of that part of it for which CPU time was measured)\n"
-                          "  wait n/a    not measured: no CPU times were recorded\n");
+                          "  wait n/a    not measured: there are no CPU times for it\n");
 }
 
 /* G2 */
@@ -288,6 +288,28 @@ static void test_estimates_say_so(void **state)
                           "              each one; what one count() added\n");
 }
 
+/* Also where the sampled ones are too small for rows of their own. */
+static void test_estimates_in_sums_say_so(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "actor");
+    model_worker(&model, role, "node07");
+    for (int i = 0; i < 14; i++) {
+        char name[] = {'p', (char)('a' + i), '\0'};
+        struct lp_run_phase *phase = model_phase(&model, role->tree, name);
+        model_entries(&model, phase, 1, i < 10 ? 1 * S : 1 * MS, 0);
+        if (i == 12)
+            model_sampled(phase, 10, 10);
+    }
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    assert_non_null(strstr(text, "\n~4 more phases                 <0.1%        4.0ms"));
+    assert_non_null(strstr(text, "\n  and 4 more phases with ~4.0ms of self time"));
+    assert_non_null(strstr(text, "\n  ~ = estimated from a sample"));
+    assert_null(strstr(text, "1 entry in 10"));
+}
+
 static void test_workers_without_phases(void **state)
 {
     (void)state;
@@ -342,10 +364,10 @@ static void test_nasty_names(void **state)
                           "  % of 6.0s in phases\n"
                           "\n"
                           "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
-                          "a�b                                 3.0s      0%      3.1s      3.2s           1\n"
+                          "a�b                                 3.0s      0%      3.0s      3.0s           1\n"
                           "    + … far too long for its column  1         0.3/s      3.0s/ea       always 1\n"
-                          "…步骤训练步骤训练步骤训练步骤       2.0s      0%      1.9s      2.0s           1\n"
-                          "�/�                                 1.0s      0%   973.1ms      1.0s           1\n"
+                          "…步骤训练步骤训练步骤训练步骤       2.0s      0%      2.0s      2.0s           1\n"
+                          "�/�                                 1.0s      0%      1.0s      1.0s           1\n"
                           "\n"
                           "  self        wall time outside child phases, summed over processes and threads\n"
                           "  wait        % of the phase's wall time, child phases included, that its thread\n"
@@ -557,19 +579,13 @@ static void test_a_sink_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_documented_example),
-        cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_a_run_that_is_still_going),
-        cmocka_unit_test(test_cpu_that_was_not_measured),
-        cmocka_unit_test(test_estimates_say_so),
-        cmocka_unit_test(test_workers_without_phases),
-        cmocka_unit_test(test_nasty_names),
-        cmocka_unit_test(test_most_workers_lost),
-        cmocka_unit_test(test_numbers_are_never_cut),
-        cmocka_unit_test(test_many_roles_and_hosts),
-        cmocka_unit_test(test_a_wide_page_in_colour),
-        cmocka_unit_test(test_colour_adds_nothing),
-        cmocka_unit_test(test_a_sink_that_fails),
+        cmocka_unit_test(test_the_documented_example),    cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_a_run_that_is_still_going), cmocka_unit_test(test_cpu_that_was_not_measured),
+        cmocka_unit_test(test_estimates_say_so),          cmocka_unit_test(test_estimates_in_sums_say_so),
+        cmocka_unit_test(test_workers_without_phases),    cmocka_unit_test(test_nasty_names),
+        cmocka_unit_test(test_most_workers_lost),         cmocka_unit_test(test_numbers_are_never_cut),
+        cmocka_unit_test(test_many_roles_and_hosts),      cmocka_unit_test(test_a_wide_page_in_colour),
+        cmocka_unit_test(test_colour_adds_nothing),       cmocka_unit_test(test_a_sink_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -1,0 +1,322 @@
+/* What a reader is told beside the figures: K10, K11, and the cases that ask for a word. */
+#include "support.h"
+
+static char *folder;
+
+static int begin(void **state)
+{
+    (void)state;
+    folder = make_folder();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    remove_folder(folder);
+    return 0;
+}
+
+#define OPEN_STEP                                                                                                      \
+    ONE_THREAD(",{\"parent\":0,\"name\":\"iteration\",\"open_calls\":1,\"open_wall_ns\":9000000000}"                   \
+               ",{\"parent\":1,\"name\":\"mcts\",\"open_calls\":1,\"open_wall_ns\":3200000000}")
+
+/* Loads what the specs say, on top of what is in the folder. */
+static struct lp_run *load_specs(const struct spec *specs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        write_worker(folder, &specs[i]);
+    return load(folder);
+}
+#define LOAD(specs) load_specs(specs, sizeof(specs) / sizeof *(specs))
+
+static void test_a_clean_run_has_none(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.worker = "w_r1_1_00000001"}, {.worker = "w_r1_2_00000002", .host = "other"}};
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(run->n_caveats, 0);
+    lp_run_free(run);
+}
+
+static void test_unreadable_files_are_named(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.worker = "w_r1_1_00000001"}, {.worker = "w_r1_2_00000002"}};
+    write_bytes(folder, "workers/a\nb/w_r1_9_00000009.json", "", 0);
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "unreadable",
+                  "could not be read, that worker is missing: workers/a\xef\xbf\xbd"
+                  "b/w_r1_9_00000009.json (empty file)");
+    assert_int_equal(run->n_caveats, 1);
+    lp_run_free(run);
+}
+
+static void test_twenty_are_named_and_the_rest_counted(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.worker = "w_r1_1_00000001"}};
+    for (unsigned i = 0; i < 25; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "workers/h/w_r1_9_%08x.json", i);
+        write_bytes(folder, name, "", 0);
+    }
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(count_caveats(run, "unreadable", NULL), 21);
+    assert_caveat(run, "unreadable", "and 5 more files that could not be read");
+    assert_caveat(run, "lost_workers",
+                  "25 of 26 worker files could not be read: the figures are those of fewer than half of the processes");
+    assert_int_equal(run->n_unreadable, 25);
+    lp_run_free(run);
+}
+
+static void test_half_lost_is_not_more_than_half_K11(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.worker = "w_r1_1_00000001"}};
+    write_bytes(folder, "workers/h/w_r1_9_00000009.json", "", 0);
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(count_caveats(run, "lost_workers", NULL), 0);
+    lp_run_free(run);
+}
+
+static void test_superseded_attempts_are_named_F4(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r0_1_00000001", .run_id = "r0", .written_s = 10},
+        {.worker = "w_r0_2_00000002", .run_id = "r0", .written_s = 10},
+        {.worker = "w_r1_1_00000003", .start_s = 20},
+    };
+    write_bytes(folder, "workers/h/w_r0_3_00000009.json", "", 0);
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "superseded",
+                  "an earlier attempt in this directory is left out: r0 (2 workers and 1 unreadable file)");
+    assert_int_equal(run->n_caveats, 1);
+    lp_run_free(run);
+}
+
+static void test_workers_that_did_not_join(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r0_1_00000001", .run_id = "r0", .written_s = 100, .origin = "generated"},
+        {.worker = "w_rx_1_00000002", .run_id = "rx", .written_s = 100, .origin = "generated"},
+        {.worker = "w_r1_1_00000003", .start_s = 1},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "no_run_id",
+                  "2 workers ran at the same time under 2 run ids of their own and did not join this run: "
+                  "LINEPROFILER_RUN_ID did not reach them");
+    assert_int_equal(count_caveats(run, "superseded", NULL), 2);
+    lp_run_free(run);
+}
+
+static void test_stale_workers(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .state = "running", .threads = OPEN_STEP, .written_s = 100},
+        {.worker = "w_r1_2_00000002", .pid = 2, .written_s = 9000, .role = "learner"},
+        {.worker = "w_r1_3_00000003", .pid = 3, .written_s = 100},                      /* closed */
+        {.worker = "w_r1_4_00000004", .pid = 4, .written_s = 8939, .state = "running"}, /* 61 s, but no 3 intervals */
+        {.worker = "w_r1_5_00000005", .pid = 5, .written_s = 8909, .state = "running"}, /* 91 s */
+        {.worker = "w_r1_6_00000006", .pid = 6, .written_s = 8941, .state = "running", .interval = "1"}, /* 59 s */
+        {.worker = "w_r1_7_00000007", .pid = 7, .written_s = 8939, .state = "running", .interval = "1"}, /* 61 s */
+        {.worker = "w_r1_8_00000008", .pid = 8, .written_s = 100, .state = "running", .interval = "null"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(count_caveats(run, "stale", NULL), 3);
+    assert_caveat(run, "stale",
+                  "actor pid 4242 on node07 stopped writing 2h 28m before the end of the run, without close inside "
+                  "iteration/mcts, open 3.2s");
+    assert_caveat(run, "stale",
+                  "actor pid 5 on node07 stopped writing 1m 31s before the end of the run, without close");
+    assert_caveat(run, "stale",
+                  "actor pid 7 on node07 stopped writing 1m 01s before the end of the run, without close");
+    assert_caveat(run, "unclosed", "actor pid 4 on node07 was last written without close");
+    assert_int_equal(count_caveats(run, "unclosed", NULL), 3);
+    lp_run_free(run);
+}
+
+static void test_workers_that_did_not_close(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .state = "running", .threads = OPEN_STEP},
+        {.worker = "w_r1_2_00000002", .state = "running", .role = "", .pid = 9},
+        {.worker = "w_r1_3_00000003", .threads = OPEN_STEP}, /* closed while inside a phase: nothing is missing */
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "open",
+                  "actor pid 4242 on node07 was last written without close inside iteration/mcts, open 3.2s");
+    assert_caveat(run, "unclosed", "pid 9 on node07 was last written without close");
+    assert_int_equal(run->n_caveats, 2);
+    lp_run_free(run);
+}
+
+static void test_open_phases_of_several_threads(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.state = "running",
+         .threads =
+             "[{\"name\":\"a\",\"tid\":1,\"alive\":true,\"nodes\":[{},{\"parent\":0,\"name\":\"x\",\"open_calls\":1,"
+             "\"open_wall_ns\":5}]},{\"name\":\"b\",\"tid\":2,\"alive\":true,\"nodes\":[{},{\"parent\":0,\"name\":"
+             "\"y\","
+             "\"open_calls\":1,\"open_wall_ns\":156800}]}]"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "open",
+        "actor pid 4242 on node07 was last written without close inside y, open 156.8us (and 1 more thread inside "
+        "a phase)");
+    lp_run_free(run);
+}
+
+static void test_many_unclosed_workers_are_counted(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; i++) {
+        char worker[32];
+        snprintf(worker, sizeof worker, "w_r1_1_%08x", i);
+        struct spec spec = {.worker = worker, .state = "running"};
+        write_worker(folder, &spec);
+    }
+    struct lp_run *run = load(folder);
+    assert_int_equal(count_caveats(run, "unclosed", NULL), 21);
+    assert_caveat(run, "unclosed", "and 10 more workers without close");
+    lp_run_free(run);
+}
+
+static void test_troubles_in_words(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001",
+         .pid = 1,
+         .troubles = "{\"failed_flushes\":2,\"clock_jumps\":1,\"lost_counters\":1,\"new_trouble\":7}"},
+        {.worker = "w_r1_2_00000002", .pid = 2, .troubles = "{\"failed_flushes\":3}"},
+        {.worker = "w_r1_3_00000003", .pid = 3, .troubles = "{\"failed_flushes\":0,\"foreign_exits\":1}"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "failed_flushes",
+                  "5 periodic writes failed: until one succeeded again, what a reader saw was older (actor pid 1 on "
+                  "node07, actor pid 2 on node07)");
+    assert_caveat(
+        run, "clock",
+        "1 jump of the wall clock: the machine was suspended or moved; phases open meanwhile may be too short or "
+        "too long (actor pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "1 phase was left on another thread: CPU time is not measured there (actor pid 3 on node07)");
+    assert_caveat(run, "troubles", "1 count() found no memory: a counter is too low (actor pid 1 on node07)");
+    assert_caveat(run, "troubles", "new_trouble: 7 (actor pid 1 on node07)");
+    assert_int_equal(run->n_caveats, 5);
+    lp_run_free(run);
+}
+
+static void test_a_trouble_of_many_workers(void **state)
+{
+    (void)state;
+    for (unsigned i = 1; i <= 9; i++) {
+        char worker[32];
+        snprintf(worker, sizeof worker, "w_r1_1_%08x", i);
+        struct spec spec = {.worker = worker, .troubles = "{\"folded_depth\":9223372036854775807}"};
+        write_worker(folder, &spec);
+    }
+    struct lp_run *run = load(folder);
+    const char *text = "";
+    assert_int_equal(count_caveats(run, "troubles", &text), 1);
+    assert_non_null(strstr(text, "18446744073709551615 entries were nested too deep"));
+    assert_non_null(strstr(text, "on node07 and 6 more workers)"));
+    lp_run_free(run);
+}
+
+static void test_private_images(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.image = "private"}};
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "private_image",
+        "1 worker had no shared memory: a kill would have cost what came after the last write (actor pid 4242 on "
+        "node07)");
+    lp_run_free(run);
+}
+
+static void test_clocks_of_several_hosts_CK04(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .host = "a", .boot_id = "1"},
+        {.worker = "w_r1_2_00000002", .host = "b", .boot_id = "2"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "host_clocks",
+        "2 hosts keep time, each by its own clock: what came first on different ones is no surer than those clocks "
+        "agree; durations of phases are not affected");
+    lp_run_free(run);
+    specs[1].host = "a";
+    remove_folder(folder);
+    folder = make_folder();
+    run = LOAD(specs);
+    assert_caveat(
+        run, "host_clocks",
+        "the host restarted while the run lasted: when things began is by its wall clock; durations of phases are "
+        "not affected");
+    lp_run_free(run);
+}
+
+static void test_saturated_sums(void **state)
+{
+    (void)state;
+    static const char full[] =
+        ONE_THREAD(",{\"parent\":0,\"name\":\"a\",\"calls\":1,\"wall_ns\":9223372036854775807,\"hist\":\"479:1\"}"
+                   ",{\"parent\":1,\"name\":\"b\",\"counters\":{\"n\":[9223372036854775807,1,0,9223372036854775807]}}");
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .threads = full},
+        {.worker = "w_r1_2_00000002", .threads = full},
+        {.worker = "w_r1_3_00000003", .threads = full},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(phase_at(run->tree, "a")->wall_ns, UINT64_MAX);
+    assert_int_equal(phase_at(run->tree, "a/b")->counters[0].sum, INT64_MAX);
+    assert_caveat(run, "saturated", "sums of 2 phases reached the largest number there is and are too low, first in a");
+    lp_run_free(run);
+}
+
+static void test_names_do_not_break_the_line_NM01(void **state)
+{
+    (void)state;
+    struct spec specs[] = {{.role = "\\n\\t\\u2028\\u0085\\\\udcff", .host = "h", .state = "running"}};
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "unclosed",
+        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd pid 4242 on h was last written without close");
+    lp_run_free(run);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_clean_run_has_none),
+        TEST(test_unreadable_files_are_named),
+        TEST(test_twenty_are_named_and_the_rest_counted),
+        TEST(test_half_lost_is_not_more_than_half_K11),
+        TEST(test_superseded_attempts_are_named_F4),
+        TEST(test_workers_that_did_not_join),
+        TEST(test_stale_workers),
+        TEST(test_workers_that_did_not_close),
+        TEST(test_open_phases_of_several_threads),
+        TEST(test_many_unclosed_workers_are_counted),
+        TEST(test_troubles_in_words),
+        TEST(test_a_trouble_of_many_workers),
+        TEST(test_private_images),
+        TEST(test_clocks_of_several_hosts_CK04),
+        TEST(test_saturated_sums),
+        TEST(test_names_do_not_break_the_line_NM01),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
