@@ -146,11 +146,19 @@ def measure(rounds: int) -> dict[str, float]:
 
 def bars(ns: dict[str, float]) -> list[tuple[str, str, float, float]]:
     """Return (number, what, ratio, bar) for each bar this table decides."""
-    phase, null = ns["`phase()`, enabled=True, measure_cpu=True"], ns["`with nullcontext: pass`, kept object"]
+    phase, null = (
+        ns["`phase()`, enabled=True, measure_cpu=True"],
+        ns["`with nullcontext: pass`, kept object"],
+    )
     return [
         ("O1", "phase with wait / lock", phase / ns["`with lock: pass` (threading.Lock)"], 1.0),
         ("O2", "disabled phase / nullcontext", ns["`phase()`, enabled=False"] / null, 1.0),
-        ("O2", "nothing installed / nullcontext", ns["`accounting.phase()`, nothing installed"] / null, 1.0),
+        (
+            "O2",
+            "nothing installed / nullcontext",
+            ns["`accounting.phase()`, nothing installed"] / null,
+            1.0,
+        ),
         ("O3", "count / dict entry", ns["`count()`"] / ns["`d[k] += 1`"], 1.5),
     ]
 
@@ -166,12 +174,16 @@ def show(ns: dict[str, float], markdown: bool) -> None:
     for name, value in ns.items():
         print(f"{edge}{name:52}{gap}{value:8.1f}{end}")
     print()
-    print(f"{edge}{'bar':4}{gap}{'ratio of':34}{gap}{'measured':>8}{gap}{'at most':>8}{gap}{'':6}{end}")
+    print(
+        f"{edge}{'bar':4}{gap}{'ratio of':34}{gap}{'measured':>8}{gap}{'at most':>8}{gap}{'':6}{end}"
+    )
     if markdown:
         print("|---|---|---:|---:|---|")
     for number, what, ratio, bar in bars(ns):
         verdict = "met" if ratio <= bar else "MISSED"
-        print(f"{edge}{number:4}{gap}{what:34}{gap}{ratio:8.2f}{gap}{bar:8.2f}{gap}{verdict:6}{end}")
+        print(
+            f"{edge}{number:4}{gap}{what:34}{gap}{ratio:8.2f}{gap}{bar:8.2f}{gap}{verdict:6}{end}"
+        )
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ __all__ = ["__version__", "accounting"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lineprofiler import accounting
+else:
 
+    def __getattr__(name):
+        if name == "accounting":
+            import importlib
 
-def __getattr__(name: str) -> object:
-    if name == "accounting":
-        import importlib
-
-        return importlib.import_module("lineprofiler.accounting")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return importlib.import_module("lineprofiler.accounting")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

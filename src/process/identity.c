@@ -85,7 +85,7 @@ static bool read_stat(const char *path, char *state, uint64_t *start_ticks)
     if (n <= 0)
         return false;
     text[n] = '\0';
-    errno = EINVAL; /* what a caller finds if this is no stat line */
+    errno = EINVAL;                         /* what a caller finds if this is no stat line */
     const char *field = strrchr(text, ')'); /* the command before it may hold anything */
     if (!field || strlen(field) < 3)
         return false;

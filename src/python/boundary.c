@@ -17,7 +17,7 @@ static PyObject *hand_out(struct lpy_state *state, struct lpy_phase *phase, enum
 {
     struct lpy_entry *entry = phase->pending;
     if (LP_UNLIKELY(phase->recorder == NULL))
-        return Py_NewRef(state->no_entry);
+        return state->no_entry || lpy_state_stands(state) ? Py_NewRef(state->no_entry) : NULL;
     if (entry && !(entry->handed_out & side)) {
         entry->handed_out |= (unsigned char)side;
         phase->pending = NULL;

@@ -45,6 +45,38 @@ static inline void lpy_revive(PyObject *object)
 #endif
 }
 
+/* Sets the exception aside that is being raised, and raises it again. NULL: none. */
+#if PY_VERSION_HEX >= 0x030C0000
+static inline PyObject *lpy_set_aside(void)
+{
+    return PyErr_GetRaisedException();
+}
+
+static inline void lpy_raise_again(PyObject *exception)
+{
+    PyErr_SetRaisedException(exception);
+}
+#else
+static inline PyObject *lpy_set_aside(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+static inline void lpy_raise_again(PyObject *exception)
+{
+    PyErr_Clear();
+    if (exception)
+        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+}
+#endif
+
 /* dict[key] as a new reference; NULL without an exception if it is not there or cannot be had. */
 static inline PyObject *lpy_dict_get(PyObject *dict, PyObject *key)
 {

@@ -60,7 +60,7 @@ PyObject *lpy_count_with_arguments(struct lpy_state *state, struct lpy_recorder 
         return count(state, recorder, args[0], nargs == 2 ? args[1] : NULL);
     PyObject *names[] = {state->keywords[LPY_NAME], state->keywords[LPY_N]};
     PyObject *bound[] = {NULL, NULL};
-    if (lpy_bind("count", names, 2, bound, args, nargs, kwnames) < 0)
+    if (!lpy_state_stands(state) || lpy_bind("count", names, 2, bound, args, nargs, kwnames) < 0)
         return NULL;
     return count(state, recorder, bound[0], bound[1]);
 }

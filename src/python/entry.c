@@ -74,6 +74,8 @@ struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase
 {
     PyObject *object = lpy_free_list_take(&state->free_entries);
     if (LP_UNLIKELY(object == NULL)) {
+        if (!lpy_state_stands(state))
+            return NULL;
         object = (PyObject *)PyObject_GC_New(struct lpy_entry, state->entry_type);
         if (object == NULL)
             return NULL;

@@ -10,6 +10,14 @@ struct lpy_state *lpy_state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
+bool lpy_state_stands(const struct lpy_state *state)
+{
+    if (state->recorder_type)
+        return true;
+    PyErr_SetString(PyExc_RuntimeError, "lineprofiler is used after the interpreter has taken it apart");
+    return false;
+}
+
 static PyObject *core_phase(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct lpy_state *state = lpy_state_of(module);

@@ -84,7 +84,8 @@ struct lpy_entry {
 
 /* str -> number, for the strings seen last. Two places for each hash of an address, the newer one
  * first. */
-#define LPY_NAME_SETS 512u
+#define LPY_NAME_BITS 9
+#define LPY_NAME_SETS (1u << LPY_NAME_BITS)
 
 struct lpy_name_set {
     PyObject *texts[2]; /* Owned. */
@@ -115,6 +116,8 @@ struct lpy_state {
 extern struct PyModuleDef lpy_module;
 
 struct lpy_state *lpy_state_of(PyObject *module);
+/* Whether the state is still whole; false, with an exception, once the interpreter has begun to take it apart. */
+bool lpy_state_stands(const struct lpy_state *state);
 
 /* Each adds its type to the module. 0, or -1 with an exception. */
 LPY_RAISES_NEG int lpy_recorder_add_type(PyObject *module);
@@ -161,11 +164,16 @@ PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
  * the GIL held. */
 size_t lpy_thread_name(void *context, char *name, size_t size);
 
+/* Objects lie 16 bytes apart; the product's upper bits depend on all of the address. */
+LP_ALWAYS_INLINE size_t lpy_name_hash(const PyObject *text)
+{
+    return (size_t)(((uintptr_t)text >> 4) * 0x9e3779b97f4a7c15u >> (64 - LPY_NAME_BITS));
+}
+
 /* The number of a text seen lately; LP_NAME_NONE if it has to be looked up. */
 LP_ALWAYS_INLINE lp_name_id lpy_name_seen(const struct lpy_state *state, PyObject *text)
 {
-    size_t hash = (size_t)(((uintptr_t)text >> 4) * 0x9e3779b97f4a7c15u >> 55);
-    const struct lpy_name_set *set = &state->names[hash];
+    const struct lpy_name_set *set = &state->names[lpy_name_hash(text)];
     if (LP_LIKELY(set->texts[0] == text))
         return set->ids[0];
     return set->texts[1] == text ? set->ids[1] : LP_NAME_NONE;

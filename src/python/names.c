@@ -33,8 +33,7 @@ static int check_type(PyObject *text, const char *what)
 
 static void keep(struct lpy_state *state, PyObject *text, lp_name_id id)
 {
-    size_t hash = (size_t)(((uintptr_t)text >> 4) * 0x9e3779b97f4a7c15u >> 55);
-    struct lpy_name_set *set = &state->names[hash];
+    struct lpy_name_set *set = &state->names[lpy_name_hash(text)];
     PyObject *dropped = set->texts[1];
     set->texts[1] = set->texts[0];
     set->ids[1] = set->ids[0];

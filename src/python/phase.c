@@ -7,6 +7,8 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
 {
     PyObject *object = lpy_free_list_take(&state->free_phases);
     if (LP_UNLIKELY(object == NULL)) {
+        if (!lpy_state_stands(state))
+            return NULL;
         object = (PyObject *)PyObject_GC_New(struct lpy_phase, state->phase_type);
         if (object == NULL)
             return NULL;
@@ -25,7 +27,7 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
 LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
-        if (lpy_name_check(text, "phase") < 0)
+        if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
             return NULL;
         if (recorder)
             recorder->used = true;
@@ -73,7 +75,8 @@ static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *rec
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
-    if (lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
+    if (!lpy_state_stands(state) ||
+        lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
         return NULL;
     if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || check_options(state, bound) < 0)
         return NULL;

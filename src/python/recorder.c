@@ -320,15 +320,15 @@ PyDoc_STRVAR(phase_doc, "phase($self, /, name, io=False, sync=False, sample=1.0,
                         "--\n\n"
                         "Return a context manager that measures its body as the phase `name`.\n"
                         "\n"
-                        "Phases nest; a path of names is one node, with its calls, wall time, CPU time and durations\n"
-                        "in nanoseconds. The object may be kept and entered any number of times.\n"
+                        "Phases nest; a path of names is one node, with its calls, wall time, CPU time and\n"
+                        "durations in nanoseconds. The object may be kept and entered any number of times.\n"
                         "\n"
-                        "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is "
-                        "measured,\n"
-                        "with its wall and CPU time.\n"
+                        "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is\n"
+                        "measured, with its wall and CPU time.\n"
                         "\n"
                         "TypeError: name is not a str, a flag is not a bool, or sample is not a number.\n"
-                        "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].");
+                        "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].\n"
+                        "They are raised where nothing is recorded, too.");
 
 PyDoc_STRVAR(count_doc, "count($self, /, name, n=1)\n"
                         "--\n\n"

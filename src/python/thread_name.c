@@ -9,7 +9,7 @@
    threading takes a millisecond of the program's. */
 static PyObject *find_thread(struct lpy_state *state)
 {
-    PyObject *module = PyImport_GetModule(state->threading);
+    PyObject *module = state->threading ? PyImport_GetModule(state->threading) : NULL;
     if (module == NULL)
         return NULL;
     PyObject *active = PyObject_GetAttr(module, state->active);
@@ -60,10 +60,9 @@ static size_t kernel_name(char *name, size_t size)
 
 size_t lpy_thread_name(void *context, char *name, size_t size)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *raised = lpy_set_aside();
     PyObject *bytes = find_name(context);
-    PyErr_Restore(type, value, traceback);
+    lpy_raise_again(raised);
     if (bytes == NULL || PyBytes_GET_SIZE(bytes) == 0) {
         Py_XDECREF(bytes);
         return kernel_name(name, size);

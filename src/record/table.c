@@ -42,8 +42,9 @@ static bool widen(struct lp_table *table)
     for (uint32_t i = 0; i < table->size; i++)
         if (table->keys[i])
             store(&wider, table->keys[i], table->values[i]);
-    lp_table_release(table);
+    struct lp_table narrower = *table;
     *table = wider;
+    lp_table_release(&narrower);
     return true;
 }
 

@@ -1,4 +1,4 @@
-"""What the tests share: run directories, child processes, and an environment without our variables."""
+"""What the tests share: run directories, child processes, a process without our variables."""
 
 from __future__ import annotations
 
@@ -67,15 +67,19 @@ class Child:
         *args: object,
         status: int | None = 0,
         options: tuple[str, ...] = (),
-        **env: str,
+        env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        with self.start(code, *args, options=options, **env) as process:
+        with self.start(code, *args, options=options, env=env) as process:
             out, err = process.communicate(timeout=120)
         assert status is None or process.returncode == status, (process.returncode, out, err)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(
-        self, code: str, *args: object, options: tuple[str, ...] = (), **env: str
+        self,
+        code: str,
+        *args: object,
+        options: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Start it; the code is a file, because children of multiprocessing import it."""
         script = self.folder / "main.py"
@@ -83,15 +87,15 @@ class Child:
         return subprocess.Popen(
             [sys.executable, *options, str(script), *map(str, args)],
             cwd=self.folder,
-            env={**os.environ, **env},
+            env={**os.environ, **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def json(self, code: str, *args: object, **env: str) -> Any:
+    def json(self, code: str, *args: object, env: dict[str, str] | None = None) -> Any:
         """Run it and return what it printed last, which is JSON."""
-        return json.loads(self.run(code, *args, **env).stdout.splitlines()[-1])
+        return json.loads(self.run(code, *args, env=env).stdout.splitlines()[-1])
 
 
 @pytest.fixture

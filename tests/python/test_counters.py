@@ -146,9 +146,9 @@ def test_counters_are_those_of_a_dict_C2_C3(
 
 def test_the_merge_adds_up_C3(run_dir: Path) -> None:
     for value in (3, -4, 9):
-        with Profiler(run_dir, run_id="one", snapshot_interval_s=None) as profiler:
-            with profiler.phase("a"):
-                profiler.count("n", value)
+        profiler = Profiler(run_dir, run_id="one", snapshot_interval_s=None)
+        with profiler, profiler.phase("a"):
+            profiler.count("n", value)
     counter = merge_run(run_dir).tree[("a",)].counters["n"]
     assert (counter, counter.calls, counter.min, counter.max) == (8, 3, -4, 9)
 

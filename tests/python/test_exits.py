@@ -141,7 +141,9 @@ def children(run: Run) -> int:
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_children_of_multiprocessing_E7_EX02(child: Child, run_dir: Path, method: str) -> None:
-    child.run(MULTIPROCESSING, run_dir, method, "own", "own", "own", LINEPROFILER_RUN_ID="one")
+    child.run(
+        MULTIPROCESSING, run_dir, method, "own", "own", "own", env={"LINEPROFILER_RUN_ID": "one"}
+    )
     run = merge_run(run_dir)
     assert len(run.workers) == 3
     assert children(run) == 3
@@ -162,7 +164,7 @@ def test_a_profiler_made_while_the_main_module_is_imported_E7(
     child: Child, run_dir: Path, method: str
 ) -> None:
     # Before multiprocessing forgets the finalizers of before.
-    child.run(MULTIPROCESSING, run_dir, method, "module", LINEPROFILER_RUN_ID="one")
+    child.run(MULTIPROCESSING, run_dir, method, "module", env={"LINEPROFILER_RUN_ID": "one"})
     assert children(merge_run(run_dir)) == 1
 
 
@@ -285,3 +287,36 @@ for i in range(20):
     run = merge_run(run_dir)
     assert run.tree[("a",)].calls == 20
     assert len(run.workers) == 1
+
+
+def test_use_while_the_interpreter_is_taken_apart(child: Child, run_dir: Path) -> None:
+    code = """
+import sys
+from lineprofiler import _core, accounting
+from lineprofiler.accounting import Profiler
+
+class Late:
+    def __init__(self, *things):
+        self.things = things
+    def __del__(self):
+        for phase, count in self.things:
+            for name in ("late", "later"):
+                try:
+                    with phase(name), phase(name, io=True):
+                        count(name)
+                        count(name, n=2)
+                except RuntimeError:
+                    pass
+
+profiler = Profiler(sys.argv[1])
+off = Profiler(enabled=False)
+late = Late(
+    (profiler.phase, profiler.count), (off.phase, off.count), (_core.phase, _core.count)
+)
+late.cycle = late
+sys.late = late
+sys.kept = profiler.phase("kept"), off.phase("kept"), profiler.phase("entered").__enter__()
+"""
+    done = child.run(code, run_dir)
+    assert done.stderr == ""
+    assert merge_run(run_dir).workers[0].closed

@@ -14,12 +14,8 @@ HEAVY = ("torch", "viztracer", "psutil", "pynvml", "numpy", "threading", "multip
 def loaded_by(code: str) -> set[str]:
     """Return the modules that the code loads into a fresh interpreter."""
     listing = "import sys; before = set(sys.modules)\n{}\nprint(*sorted(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", listing.format(code)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-P", "-c", listing.format(code)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return set(done.stdout.split())
 
 

@@ -65,9 +65,9 @@ def test_a_plain_json_reader_sees_the_names(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     run_dir = tmp_path_factory.mktemp("run")
-    with Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None) as profiler:
-        with profiler.phase(text):
-            pass
+    profiler = Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None)
+    with profiler, profiler.phase(text):
+        pass
     [path] = run_dir.glob("workers/*/*.json")
     document = json.loads(path.read_bytes().decode("utf-8"))
     [thread] = document["threads"]
@@ -103,7 +103,7 @@ with Profiler(sys.argv[1]) as profiler:
         with profiler.phase(name):
             profiler.count(name)
 """
-    child.run(code, run_dir, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    child.run(code, run_dir, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})
     assert set(merge_run(run_dir).tree) == {("Modèle",), ("训练",), ("\udcff",)}
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,12 @@ def test_a_node_keeps_its_figures_B2(profiler: Profiler, finish: Finish) -> None
 
 
 def test_an_exception_closes_the_phase_and_goes_on_B3(profiler: Profiler, finish: Finish) -> None:
-    with pytest.raises(KeyError, match="in the body"), profiler.phase("a"):
-        with profiler.phase("b"):
-            raise KeyError("in the body")
+    with (
+        pytest.raises(KeyError, match="in the body"),
+        profiler.phase("a"),
+        profiler.phase("b"),
+    ):
+        raise KeyError("in the body")
     with pytest.raises(SystemExit), profiler.phase("a"):
         sys.exit(3)
     with contextlib.suppress(GeneratorExit), profiler.phase("a"):
@@ -196,9 +199,9 @@ def test_the_warning_may_be_an_exception_B6(profiler: Profiler) -> None:
 
 
 def test_without_cpu_time_B7(run_dir: Path) -> None:
-    with Profiler(run_dir, measure_cpu=False, snapshot_interval_s=None) as profiler:
-        with profiler.phase("a"), profiler.phase("b"):
-            pass
+    profiler = Profiler(run_dir, measure_cpu=False, snapshot_interval_s=None)
+    with profiler, profiler.phase("a"), profiler.phase("b"):
+        pass
     run = merge_run(run_dir)
     for node in run.tree.values():
         assert node.calls == 1
@@ -242,7 +245,7 @@ def test_a_handle_is_entered_by_several_threads_at_once_B11(
 def test_entries_of_one_handle_close_what_they_opened(profiler: Profiler, finish: Finish) -> None:
     handle = profiler.phase("h")
 
-    def generator(wait_ns: int) -> Iterator[None]:
+    def generator(wait_ns: int) -> Generator[None, None, None]:
         with handle:
             until = time.perf_counter_ns() + wait_ns
             while time.perf_counter_ns() < until:
@@ -292,6 +295,7 @@ def test_called_by_name(profiler: Profiler, finish: Finish) -> None:
 
 def test_misuse_neither_crashes_nor_records(profiler: Profiler, finish: Finish) -> None:
     phase: Any = profiler.phase("x")
+    arguments: tuple[object, ...]
     phase.__exit__(None, None, None)
     leave = phase.__exit__
     with phase:
@@ -300,7 +304,7 @@ def test_misuse_neither_crashes_nor_records(profiler: Profiler, finish: Finish) 
     leave(None, None, None)
     kind: Any = type(phase)
     kind.__exit__(phase, None, None, None)
-    for arguments in ((1,), (None, None, None)):
+    for arguments in [(1,), (None, None, None)]:
         with pytest.raises(TypeError):
             phase.__enter__(*arguments)
     for arguments in ((), (None,)):
@@ -342,7 +346,7 @@ def test_an_exit_on_another_thread_touches_no_other_entry(
 ) -> None:
     phase = profiler.phase("moved")
 
-    def generator() -> Iterator[None]:
+    def generator() -> Generator[None, None, None]:
         with phase:
             yield
 
@@ -441,6 +445,7 @@ def test_sample_is_accepted_and_checked(profiler: Profiler, finish: Finish) -> N
     from fractions import Fraction
 
     phase: Any = profiler.phase
+    wrong: object
     for good in (1, 1.0, 0.5, 1e-9, Fraction(1, 3), True):
         with phase("x", sample=good):
             pass

@@ -1,4 +1,4 @@
-"""Reading a run back: what merge_run() returns and what it does about bad directories (J1 to J5)."""
+"""Reading a run back: what merge_run() returns, and bad directories (J1 to J5)."""
 
 from __future__ import annotations
 
@@ -137,6 +137,11 @@ def spoil(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(document))
 
 
+def replace(path: Path, make: Callable[[], None]) -> None:
+    path.unlink()
+    make()
+
+
 SPOILS: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_text(""),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-20]),
@@ -152,8 +157,8 @@ SPOILS: dict[str, Callable[[Path], object]] = {
     "negative": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(wall_ns=-1)),
     "a fraction": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(calls=1.5)),
     "NaN": lambda path: spoil(path, lambda d: d["threads"][0]["nodes"][1].update(wall_ns=math.nan)),
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
-    "a broken link": lambda path: (path.unlink(), path.symlink_to("nowhere")),
+    "a folder": lambda path: replace(path, path.mkdir),
+    "a broken link": lambda path: replace(path, lambda: path.symlink_to("nowhere")),
 }
 
 
@@ -226,23 +231,23 @@ def test_measured_and_not_measured_are_merged_J4(run_dir: Path) -> None:
 
 
 def test_a_run_in_progress_can_be_read_J5_EX10(run_dir: Path) -> None:
-    with Profiler(run_dir, "actor", snapshot_interval_s=None) as profiler:
-        with profiler.phase("iteration"):
-            for _ in range(10):
-                with profiler.phase("mcts"):
-                    profiler.count("n")
-            profiler.snapshot()
-            run = merge_run(run_dir)
-            assert run.tree[("iteration", "mcts")].calls == 10
-            node = run.tree[("iteration",)]
-            assert (node.calls, node.open_calls, node.hist.total) == (0, 1, 0)
-            assert node.wall_ns == node.open_wall_ns >= node.child_wall_ns > 0
-            assert math.isnan(node.hist.quantile(0.5))
-            [worker] = run.workers
-            assert not worker.closed
-            [opened] = worker.open
-            assert (opened.thread, opened.path) == ("MainThread", "iteration")
-            assert opened.open_ns > 0
+    profiler = Profiler(run_dir, "actor", snapshot_interval_s=None)
+    with profiler, profiler.phase("iteration"):
+        for _ in range(10):
+            with profiler.phase("mcts"):
+                profiler.count("n")
+        profiler.snapshot()
+        run = merge_run(run_dir)
+        assert run.tree[("iteration", "mcts")].calls == 10
+        node = run.tree[("iteration",)]
+        assert (node.calls, node.open_calls, node.hist.total) == (0, 1, 0)
+        assert node.wall_ns == node.open_wall_ns >= node.child_wall_ns > 0
+        assert math.isnan(node.hist.quantile(0.5))
+        [worker] = run.workers
+        assert not worker.closed
+        [opened] = worker.open
+        assert (opened.thread, opened.path) == ("MainThread", "iteration")
+        assert opened.open_ns > 0
     assert not merge_run(run_dir).workers[0].open
 
 
@@ -315,6 +320,7 @@ def test_a_histogram() -> None:
         with pytest.raises(ValueError, match="from 0 to 1"):
             hist.quantile(bad)
     wrong: Any = _core.hist_quantile
+    arguments: tuple[object, ...]
     for arguments in (({512: 1}, 0.5), ({-1: 1}, 0.5)):
         with pytest.raises(ValueError, match="no bucket"):
             wrong(*arguments)
