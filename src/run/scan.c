@@ -199,8 +199,10 @@ int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path,
     int fd = open_regular(dir_fd, path, &size, fault);
     if (fd < 0)
         return -1;
-    int result = make_room(buffer, size) < 0 ? lp_run_fault_no_memory(fault) : read_all(buffer, fd, size, fault);
+    int result = make_room(buffer, size + 1) < 0 ? lp_run_fault_no_memory(fault) : read_all(buffer, fd, size, fault);
     close(fd);
+    if (buffer->room > 0)
+        buffer->bytes[buffer->len] = '\0'; /* for readers that look for an end */
     return result;
 }
 

@@ -1,5 +1,7 @@
 /* Workers read while they live, and after they died without a word: J5, F7, EX01, EX10. */
 #include <lineprofiler.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "support.h"
@@ -19,6 +21,7 @@ static void await_step(const struct child *child)
 
 static void child_main(const struct child *child, const char *folder)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that failed must not leave it waiting */
     lp_options options = {.run_dir = folder, .role = "actor", .snapshot_interval_s = -1, .sample_interval_s = -1};
     lp_profiler *profiler = lp_open(&options);
     if (!profiler)

@@ -1,0 +1,229 @@
+"""README.md and docs/*.md keep their word: snippets run, links lead somewhere, schemas hold.
+
+What a fenced block is, its info string says:
+
+    python    a whole program. All of a file's run in order, in one empty folder, each by an
+              interpreter of its own, and must exit 0 without a RuntimeWarning. A block whose first
+              line is a comment with a file's name, `# train.py`, is kept under that name, so that
+              later blocks can run it.
+    python kept  is kept only.
+    console   the lines that begin with `$ ` are run by one shell, in the same folder, and each must
+              exit 0. Other lines show what they printed.
+    c         statements: they are compiled, not run.
+
+Blocks of any other kind (sh for what installs and builds, text, json) are only read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NO_PAGES = {"build-results", "subprojects"}
+TIMEOUT_S = 120
+
+
+def pages() -> list[Path]:
+    """All Markdown files of the project, without those of what was built or installed."""
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith((".", "build")) and name not in NO_PAGES
+        )
+        found += [Path(folder) / name for name in sorted(files) if name.endswith(".md")]
+    return found
+
+
+PAGES = pages()
+READ_ALOUD = [page for page in PAGES if page.parent in (ROOT, ROOT / "docs")]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+class Block(NamedTuple):
+    """A fenced block: what kind of text, the line in the page where the text begins, the text."""
+
+    kind: str
+    line: int
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    kind, begin, lines = "", 0, list[str]()
+    fence = ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if fence and line.strip() == fence:
+            yield Block(kind, begin, "\n".join(lines) + "\n")
+            fence = ""
+        elif fence:
+            lines.append(line)
+        elif opening := re.fullmatch(r"\s*(`{3,})([^`]*)", line):
+            fence, kind, begin, lines = opening[1], opening[2].strip(), number + 1, []
+    assert not fence, f"{name_of(page)}:{begin}: a block without an end"
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks and its code."""
+    text = re.sub(r"(?ms)^\s*(`{3,}).*?^\s*\1\s*$", "", page.read_text(encoding="utf-8"))
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+# ---- snippets --------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """As that of a new shell in which the package's environment is active."""
+    env = {name: text for name, text in os.environ.items() if not name.startswith("LINEPROFILER")}
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+    env["PYTHONWARNINGS"] = "error::RuntimeWarning"
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    return env
+
+
+def run(where: str, command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, f"{where}: exit status {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def keep_python(block: Block, where: str, folder: Path) -> Path:
+    named = re.match(r"# (\w+\.py)\n", block.text)
+    assert named or block.kind == "python", f"{where}: kept, but without a name"
+    script = folder / (named[1] if named else f"snippet_{block.line}.py")
+    script.write_text(block.text, encoding="utf-8")
+    return script
+
+
+def run_python(block: Block, where: str, folder: Path) -> None:
+    run(where, [sys.executable, str(keep_python(block, where, folder))], folder)
+
+
+def run_console(block: Block, where: str, folder: Path) -> None:
+    commands = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+    assert commands, f"{where}: no command"
+    run(where, ["bash", "-e", "-x", "-c", "\n".join(commands)], folder)
+
+
+def compile_c(block: Block, where: str, folder: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return
+    source = folder / f"snippet_{block.line}.c"
+    source.write_text(f"#include <lineprofiler.h>\nvoid snippet(void)\n{{\n{block.text}}}\n")
+    options = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    run(where, [compiler, *options, "-I", str(ROOT / "include"), str(source)], folder)
+
+
+HANDLE: dict[str, Callable[[Block, str, Path], object]] = {
+    "python": run_python,
+    "python kept": keep_python,
+    "console": run_console,
+    "c": compile_c,
+}
+
+
+@pytest.mark.parametrize("page", READ_ALOUD, ids=name_of)
+def test_snippets_run(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page):
+        if block.kind in HANDLE:
+            HANDLE[block.kind](block, f"{name_of(page)}:{block.line}", tmp_path)
+
+
+def test_there_are_snippets() -> None:
+    kinds = [(page.name, block.kind) for page in READ_ALOUD for block in blocks(page)]
+    assert ("README.md", "python") in kinds
+    assert ("README.md", "console") in kinds
+    assert kinds.count(("guide.md", "python")) >= 8
+
+
+# ---- links -----------------------------------------------------------------
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets where Markdown is shown."""
+    heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(r"(?ms)^\s*(`{3,}).*?^\s*\1\s*$", "", page.read_text(encoding="utf-8"))
+    return {slug(heading) for heading in re.findall(r"(?m)^#+ +(.*)$", text)}
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    path, _, anchor = target.partition("#")
+    there = (page.parent / path).resolve() if path else page
+    if not there.is_relative_to(ROOT) or not there.exists():
+        return False
+    return not anchor or (there.suffix == ".md" and anchor in anchors(there))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^()\s]+)\)", prose(page))
+    relative = [target for target in targets if not re.match(r"\w+:", target)]
+    dead = [target for target in relative if not leads_somewhere(page, target)]
+    assert not dead, f"{name_of(page)}: {dead}"
+
+
+# ---- messages --------------------------------------------------------------
+
+
+def source_text() -> str:
+    """All C and Python of the package, with literals joined that stand side by side."""
+    files = [*(ROOT / "src").rglob("*.c"), *(ROOT / "lineprofiler").glob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
+    return re.sub(r'"\s*\n\s*f?"', "", text)
+
+
+def test_messages_in_the_guide_are_those_of_the_program() -> None:
+    """The first column of the tables of troubles; `...` and a colon part what is put together."""
+    guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (`.*?) \| ", guide[guide.index("## When something is wrong") :])
+    messages = [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) > 30
+    source = source_text()
+    for message in messages:
+        for part in re.split(r"\.\.\.|: | inside ", message):
+            assert part.strip(" '():?") in source, f"{message!r}: no {part!r}"
+
+
+# ---- schemas ---------------------------------------------------------------
+
+
+def schema_of(name: str) -> Any:
+    return json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
+
+
+def test_the_worker_schema_accepts_what_the_readme_writes(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = schema_of("worker.schema.json")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    example = next(block for block in blocks(ROOT / "README.md") if block.kind == "python")
+    run_python(example, f"README.md:{example.line}", tmp_path)
+    files = list(tmp_path.glob("profile/workers/*/w_*.json"))
+    assert files
+    for path in files:
+        validator.validate(json.loads(path.read_text(encoding="utf-8")))
