@@ -84,15 +84,16 @@ static uint64_t left_in_cgroups(void)
     uint64_t least = UINT64_MAX;
     if (read_text("/proc/self/cgroup", text, sizeof text) <= 0)
         return least;
-    while ((line = strsep(&rest, "\n"))) {
-        char *group = strrchr(line, ':');
+    while ((line = strsep(&rest, "\n"))) { /* number:controllers:group; a group's name may hold colons */
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group)
             continue;
-        group++;
+        *group++ = '\0';
         uint64_t left = UINT64_MAX;
-        if (strncmp(line, "0::", 3) == 0)
+        if (strcmp(line, "0:") == 0)
             left = left_up_from("/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file ");
-        else if (strstr(line, ":memory:"))
+        else if (strstr(controllers, "memory"))
             left = left_up_from("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
                                 "total_inactive_file ");
         least = left < least ? left : least;

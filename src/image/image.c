@@ -15,6 +15,9 @@
 #define LARGEST_STEP (1u << 20)
 #define RESERVED_BYTES (256u << 20)
 #define LEAST_RESERVED (1u << 20)
+#define ALLOCATION_TRIES 100
+
+static_assert(LARGEST_STEP % FIRST_BYTES == 0, "an image grows by multiples of its first size");
 
 int lp_image_folder(char *path, size_t size)
 {
@@ -60,6 +63,7 @@ static int create_file(struct lp_image *image, const char *worker)
     int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
     if (n < 0 || (size_t)n >= sizeof image->path - len || lock_file(fd) != 0 || fstat(fd, &st) != 0) {
         close(fd);
+        image->path[0] = '\0';
         return -1;
     }
     image->inode = st.st_ino;
@@ -74,12 +78,22 @@ static bool owns_fd(const struct lp_image *image)
     return image->fd >= 0 && fstat(image->fd, &st) == 0 && st.st_ino == image->inode && st.st_dev == image->device;
 }
 
+/* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. On
+   kernels before 6.10 a signal interrupts it and undoes what it did; small steps get on even under a profiler's timer. */
+static bool allocate_blocks(int fd, size_t from, size_t to)
+{
+    for (int interrupted = 0; from < to;) {
+        if (fallocate(fd, 0, (off_t)from, FIRST_BYTES) == 0)
+            from += FIRST_BYTES;
+        else if (errno != EINTR || ++interrupted == ALLOCATION_TRIES)
+            return false;
+    }
+    return true;
+}
+
 static bool map_shared(struct lp_image *image, size_t from, size_t to)
 {
-    if (!owns_fd(image) || to - from > lp_headroom_shared(image->fd, from))
-        return false;
-    /* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. */
-    if (fallocate(image->fd, 0, (off_t)from, (off_t)(to - from)) != 0)
+    if (!owns_fd(image) || to - from > lp_headroom_shared(image->fd, from) || !allocate_blocks(image->fd, from, to))
         return false;
     return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
                 (off_t)from) != MAP_FAILED;
@@ -110,8 +124,18 @@ static bool reserve(struct lp_image *image)
     image->reserved = RESERVED_BYTES;
     while (image->reserved > most && image->reserved > LEAST_RESERVED)
         image->reserved /= 2;
-    image->base = mmap(NULL, image->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    do
+        image->base = mmap(NULL, image->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    while (image->base == MAP_FAILED && (image->reserved /= 2) >= LEAST_RESERVED);
     return image->base != MAP_FAILED;
+}
+
+static void close_file(struct lp_image *image)
+{
+    image->path[0] = '\0';
+    if (owns_fd(image))
+        close(image->fd);
+    image->fd = -1;
 }
 
 int lp_image_create(struct lp_image *image, const char *worker)
@@ -119,14 +143,18 @@ int lp_image_create(struct lp_image *image, const char *worker)
     memset(image, 0, sizeof *image);
     pthread_mutex_init(&image->grow_lock, NULL);
     image->fd = -1;
-    if (!reserve(image))
+    if (!reserve(image)) {
+        image->base = NULL;
         return -1;
+    }
     image->fd = create_file(image, worker);
     if (!extend(image, FIRST_BYTES)) {
         lp_image_destroy(image);
         return -1;
     }
     struct lp_header *header = lp_image_header(image);
+    if (atomic_load(&header->shared) == 0)
+        close_file(image);
     memcpy(header->magic, LP_IMAGE_MAGIC, sizeof header->magic);
     header->version = LP_IMAGE_VERSION;
     header->layout = LP_IMAGE_LAYOUT;
@@ -137,11 +165,12 @@ int lp_image_create(struct lp_image *image, const char *worker)
 void lp_image_publish(struct lp_image *image)
 {
     char link[64];
-    if (!owns_fd(image))
-        return;
     snprintf(link, sizeof link, "/proc/self/fd/%d", image->fd);
-    if (linkat(AT_FDCWD, link, AT_FDCWD, image->path, AT_SYMLINK_FOLLOW) != 0)
-        image->path[0] = '\0';
+    if (owns_fd(image) && linkat(AT_FDCWD, link, AT_FDCWD, image->path, AT_SYMLINK_FOLLOW) == 0)
+        return;
+    /* A file that nobody can find is no better than private memory. */
+    atomic_store(&lp_image_header(image)->shared, 0);
+    close_file(image);
 }
 
 static LP_COLD bool grow(struct lp_image *image, size_t needed)
@@ -175,17 +204,16 @@ lp_ref lp_image_alloc(struct lp_image *image, size_t bytes)
 
 void lp_image_unlink(struct lp_image *image)
 {
+    pthread_mutex_lock(&image->grow_lock); /* a thread that still grows it must not meet another file by our number */
     if (image->path[0])
         unlink(image->path);
-    image->path[0] = '\0';
-    if (owns_fd(image))
-        close(image->fd);
-    image->fd = -1;
+    close_file(image);
+    pthread_mutex_unlock(&image->grow_lock);
 }
 
 void lp_image_destroy(struct lp_image *image)
 {
-    if (!image->base || image->base == MAP_FAILED)
+    if (!image->base)
         return;
     lp_image_unlink(image);
     munmap(image->base, image->reserved);
@@ -200,8 +228,7 @@ void lp_image_forget(struct lp_image *image)
     size_t size = atomic_load(&image->size);
     if (mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
         munmap(image->base, size); /* a child that would write there dies rather than damage its parent */
-    if (owns_fd(image))
-        close(image->fd);
-    image->fd = -1;
-    image->path[0] = '\0';
+    /* A thread that is not here may have held it. */
+    pthread_mutex_init(&image->grow_lock, NULL);
+    close_file(image);
 }

@@ -168,7 +168,7 @@ struct lp_image {
     pthread_mutex_t grow_lock;
     int fd;                 /* of the file; -1: private memory only */
     uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
-    char path[128];         /* "" if private */
+    char path[256];         /* "" if private */
 };
 
 /* Makes an empty image of this process. worker names the file. Shared memory that cannot be had makes a private image
