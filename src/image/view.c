@@ -3,11 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 
 #define TRIES 64
+/* One's own writer may have been switched away inside a change; it is waited for, a tenth of a second at most. */
+#define PATIENT_TRIES 2000
+#define PATIENCE_NS 50000
 #define LARGEST_IMAGE (1u << 30)
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -33,32 +37,38 @@ static bool read_at(int fd, char *bytes, size_t size, size_t offset)
     return true;
 }
 
-static bool header_fits(const struct lp_header *header, size_t size)
+static bool header_fits(const struct lp_header *header)
 {
     return memcmp(header->magic, LP_IMAGE_MAGIC, sizeof header->magic) == 0 && header->version == LP_IMAGE_VERSION &&
-           header->layout == LP_IMAGE_LAYOUT && header->boot_id[sizeof header->boot_id - 1] == '\0' &&
-           GET(header->used) >= sizeof *header && size >= sizeof *header;
+           header->layout == LP_IMAGE_LAYOUT && header->boot_id[sizeof header->boot_id - 1] == '\0';
+}
+
+/* How much of the file means anything: what was handed out, of what is in the file. */
+static size_t meaningful_bytes(const struct lp_header *header, off_t file_bytes)
+{
+    uint64_t size = (uint64_t)file_bytes, used = GET(header->used), shared = GET(header->shared);
+    size = used < size ? used : size;
+    size = shared < size ? shared : size;
+    return size < LARGEST_IMAGE ? (size_t)size : LARGEST_IMAGE;
 }
 
 int lp_view_foreign(struct lp_view *view, int fd)
 {
     struct stat st;
+    struct lp_header header;
     *view = (struct lp_view){.fd = fd};
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct lp_header) ||
-        st.st_size > LARGEST_IMAGE)
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, (char *)&header, sizeof header, 0) ||
+        !header_fits(&header))
         return -1;
-    size_t size = (size_t)st.st_size;
-    view->copy = aligned_alloc(LP_LINE, (size + LP_LINE - 1) / LP_LINE * LP_LINE);
-    if (!view->copy)
+    view->size = meaningful_bytes(&header, st.st_size);
+    if (view->size < sizeof header)
         return -1;
+    view->copy = aligned_alloc(LP_LINE, (view->size + LP_LINE - 1) / LP_LINE * LP_LINE);
     view->base = view->copy;
-    view->size = size;
-    if (!read_at(fd, view->copy, size, 0) || !header_fits(lp_view_header(view), size)) {
+    if (!view->copy || !read_at(fd, view->copy, view->size, 0) || !header_fits(lp_view_header(view))) {
         lp_view_release(view);
         return -1;
     }
-    uint64_t used = GET(lp_view_header(view)->used);
-    view->size = used < size ? (size_t)used : size;
     return 0;
 }
 
@@ -98,32 +108,45 @@ static bool take_core(const struct lp_core *core, struct lp_core_copy *copy)
     return done == GET(core->begun);
 }
 
-/* A line of a foreign image as two equal readings show it. */
+/* A line of a foreign image as it is now, in a copy that the sequence words can vouch for. The kernel copies upwards; on
+   x86, which keeps loads in order, they do their work in the copy as in the original. Elsewhere two readings must agree,
+   which those of a busy node seldom do. */
 static bool reread_line(const struct lp_view *view, const void *line, void *fresh)
 {
-    char again[LP_LINE];
     size_t offset = (size_t)((const char *)line - view->base);
-    return read_at(view->fd, fresh, LP_LINE, offset) && read_at(view->fd, again, LP_LINE, offset) &&
-           memcmp(fresh, again, LP_LINE) == 0;
+    if (!read_at(view->fd, fresh, LP_LINE, offset))
+        return false;
+#if defined(__x86_64__)
+    return true;
+#else
+    char again[LP_LINE];
+    return read_at(view->fd, again, LP_LINE, offset) && memcmp(fresh, again, LP_LINE) == 0;
+#endif
+}
+
+/* Whether to try once more after so many tries. */
+static bool try_again(const struct lp_view *view, int tries)
+{
+    const struct timespec pause = {.tv_nsec = PATIENCE_NS};
+    if (tries < TRIES)
+        return true;
+    if (view->fd >= 0 || tries >= TRIES + PATIENT_TRIES)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
 }
 
 void lp_view_core(const struct lp_view *view, const struct lp_node *node, struct lp_core_copy *copy)
 {
-    for (int i = 0; i < TRIES; i++) {
-        struct lp_core line;
-        const struct lp_core *core = &node->core;
-        if (view->fd >= 0) {
-            if (!reread_line(view, core, &line))
-                continue;
-            core = &line;
-        }
-        if (take_core(core, copy)) {
-            copy->torn = false;
-            return;
-        }
-    }
-    take_core(&node->core, copy);
+    struct lp_core line;
+    const struct lp_core *core = &node->core;
     copy->torn = true;
+    for (int i = 0; copy->torn && try_again(view, i); i++) {
+        bool whole = view->fd < 0 || reread_line(view, node, &line);
+        if (view->fd >= 0 && whole)
+            core = &line;
+        copy->torn = !take_core(core, copy) || !whole;
+    }
 }
 
 static bool take_counter(const struct lp_counter *counter, struct lp_counter_copy *copy)
@@ -139,23 +162,21 @@ static bool take_counter(const struct lp_counter *counter, struct lp_counter_cop
 
 void lp_view_counter(const struct lp_view *view, const struct lp_counter *counter, struct lp_counter_copy *copy)
 {
-    for (int i = 0; i < TRIES; i++) {
-        struct lp_counter line;
-        const struct lp_counter *source = counter;
-        if (view->fd >= 0) {
-            if (!reread_line(view, counter, &line))
-                continue;
+    struct lp_counter line;
+    const struct lp_counter *source = counter;
+    bool torn = true;
+    for (int i = 0; torn && try_again(view, i); i++) {
+        bool whole = view->fd < 0 || reread_line(view, counter, &line);
+        if (view->fd >= 0 && whole)
             source = &line;
-        }
-        if (take_counter(source, copy))
-            return;
+        torn = !take_counter(source, copy) || !whole;
     }
-    take_counter(counter, copy);
 }
 
 bool lp_view_frame_holds(const struct lp_view *view, const struct lp_frame *frame, uint64_t serial)
 {
     uint64_t fresh;
+    LP_FENCE(memory_order_acquire); /* what was read of the frame was read before */
     if (view->fd >= 0)
         return read_at(view->fd, (char *)&fresh, sizeof fresh, (size_t)((const char *)&frame->serial - view->base)) &&
                fresh == serial;

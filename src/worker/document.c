@@ -12,6 +12,16 @@ static const char *const trouble_names[LP_TROUBLE_KINDS] = {
     [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
 };
 
+/* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
+struct budget {
+    size_t slots, nodes, counters;
+};
+
+static bool spend(size_t *left)
+{
+    return *left > 0 && (*left)-- > 0;
+}
+
 /* A copy of one slot's stack at one moment. */
 struct open_stack {
     uint32_t depth;
@@ -136,13 +146,13 @@ static void emit_counter(struct lp_emit *emit, const struct lp_name *name, const
     lp_emit_close(emit, ']');
 }
 
-static void emit_counters(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node)
+static void emit_counters(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node,
+                          struct budget *budget)
 {
     const struct lp_counter *counter;
-    size_t left = view->size / sizeof *counter; /* a damaged list must not run in circles */
     bool any = false;
     lp_ref ref = atomic_load_explicit(&node->last_counter, memory_order_acquire);
-    for (; left-- && (counter = lp_view_at(view, ref, sizeof *counter)); ref = counter->older) {
+    for (; (counter = lp_view_at(view, ref, sizeof *counter)) && spend(&budget->counters); ref = counter->older) {
         struct lp_counter_copy copy;
         const struct lp_name *name = lp_view_name(view, counter->name);
         lp_view_counter(view, counter, &copy);
@@ -201,7 +211,7 @@ static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const
 }
 
 static void emit_node(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node, lp_ref ref,
-                      const struct open_stack *open)
+                      const struct open_stack *open, struct budget *budget)
 {
     lp_emit_newline(emit);
     lp_emit_open(emit, '{');
@@ -215,12 +225,12 @@ static void emit_node(struct lp_emit *emit, const struct lp_view *view, const st
         emit_figures(emit, view, node, open, ref);
         emit_histogram(emit, view, node);
     }
-    emit_counters(emit, view, node);
+    emit_counters(emit, view, node, budget);
     lp_emit_close(emit, '}');
 }
 
 static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                      bool own)
+                      bool own, struct budget *budget)
 {
     struct open_stack open;
     const struct lp_name *name = lp_view_name(view, GET(slot->name));
@@ -236,11 +246,10 @@ static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_key(emit, "nodes");
     lp_emit_open(emit, '[');
     take_stack(&open, view, slot, now_ns, own);
-    size_t left = view->size / sizeof *node;
     lp_ref ref = slot->root;
-    for (; left-- && (node = lp_view_at(view, ref, sizeof *node));
+    for (; (node = lp_view_at(view, ref, sizeof *node)) && spend(&budget->nodes);
          ref = atomic_load_explicit(&node->next_in_slot, memory_order_acquire))
-        emit_node(emit, view, node, ref, &open);
+        emit_node(emit, view, node, ref, &open, budget);
     lp_emit_close(emit, ']');
     lp_emit_close(emit, '}');
 }
@@ -292,10 +301,11 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');
     const struct lp_slot *slot;
-    size_t left = view->size / sizeof *slot;
+    struct budget budget = {view->size / sizeof(struct lp_slot), view->size / sizeof(struct lp_node),
+                            view->size / sizeof(struct lp_counter)};
     lp_ref ref = atomic_load_explicit(&header->last_slot, memory_order_acquire);
-    for (; left-- && (slot = lp_view_at(view, ref, sizeof *slot)); ref = GET(slot->older))
-        emit_slot(emit, view, slot, written->monotonic_ns, own);
+    for (; (slot = lp_view_at(view, ref, sizeof *slot)) && spend(&budget.slots); ref = GET(slot->older))
+        emit_slot(emit, view, slot, written->monotonic_ns, own, &budget);
     lp_emit_close(emit, ']');
     lp_emit_close(emit, '}');
     lp_emit_raw(emit, "\n", 1);

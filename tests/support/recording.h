@@ -1,0 +1,255 @@
+/*
+ * A recorder with an image and nothing around it, and the figures of its document by path.
+ */
+#ifndef LP_TESTS_RECORDING_H
+#define LP_TESTS_RECORDING_H
+
+#include "support/support.h"
+
+#include "image/view.h"
+#include "process/stamp.h"
+#include "record/record.h"
+#include "worker/document.h"
+
+struct recording {
+    struct lp_recorder recorder;
+    _Atomic int begun; /* how often the hook was called */
+};
+
+static inline int recording_begin_(void *context)
+{
+    struct recording *recording = context;
+    atomic_fetch_add(&recording->begun, 1);
+    if (atomic_load(&recording->recorder.state) == LP_RECORDER_IDLE)
+        lp_recorder_start(&recording->recorder);
+    return 0;
+}
+
+struct recording_options {
+    bool no_cpu, keep_thread_names, idle;
+    size_t (*thread_name)(void *context, char *name, size_t size);
+};
+
+static inline void recording_open_with(struct recording *recording, const struct recording_options *options)
+{
+    const struct lp_recorder_hooks hooks = {recording, recording_begin_, options->thread_name};
+    char worker[64];
+    atomic_store(&recording->begun, 0);
+    assert_int_equal(lp_recorder_init(&recording->recorder, &hooks, !options->no_cpu, options->keep_thread_names), 0);
+    snprintf(worker, sizeof worker, "w_test_%d_%p", (int)getpid(), (void *)recording);
+    assert_int_equal(lp_image_create(&recording->recorder.image, worker), 0);
+    lp_image_header(&recording->recorder.image)->measure_cpu = !options->no_cpu;
+    if (!options->idle)
+        lp_recorder_start(&recording->recorder);
+}
+
+static inline void recording_open(struct recording *recording)
+{
+    recording_open_with(recording, &(struct recording_options){0});
+}
+
+static inline void recording_close(struct recording *recording)
+{
+    lp_recorder_release(&recording->recorder);
+    lp_image_destroy(&recording->recorder.image);
+}
+
+/* The document that a view shows now. */
+static inline json_t *document_of_view(const struct lp_view *view, bool own)
+{
+    struct lp_buffer text = {0};
+    struct lp_emit emit;
+    struct lp_stamp now = lp_stamp_now();
+    lp_emit_init(&emit, lp_buffer_put, &text);
+    lp_document_emit(&emit, view, &now, own);
+    assert_int_equal(lp_emit_end(&emit), 0);
+    json_t *document = json_of(text.bytes, text.len);
+    free(text.bytes);
+    return document;
+}
+
+static inline json_t *recording_document(struct recording *recording)
+{
+    struct lp_view view;
+    lp_view_own(&view, &recording->recorder.image);
+    return document_of_view(&view, true);
+}
+
+static inline uint64_t recording_trouble(const struct recording *recording, enum lp_trouble kind)
+{
+    return atomic_load(&lp_image_header(&recording->recorder.image)->troubles[kind]);
+}
+
+/* ---- figures by path ----------------------------------------------------------- */
+
+struct figures {
+    uint64_t calls, wall_ns, cpu_ns, child_wall_ns, late_wall_ns;
+    uint64_t open_calls, open_wall_ns, open_child_wall_ns, open_late_wall_ns;
+    uint64_t hist_total;
+    unsigned nodes; /* found on that path: one in each thread slot at most */
+};
+
+static inline uint64_t hist_total_of(const char *text)
+{
+    uint64_t total = 0;
+    long last = -1;
+    for (char *end; text && *text; text = *end == ' ' ? end + 1 : end) {
+        unsigned long bucket = strtoul(text, &end, 10);
+        assert_true(*end == ':' && (long)bucket > last && bucket < 496);
+        last = (long)bucket;
+        unsigned long long count = strtoull(end + 1, &end, 10);
+        assert_true(count > 0 && (*end == ' ' || *end == '\0'));
+        total += count;
+    }
+    return total;
+}
+
+/* True if the node's path is `path`, names joined by '/'; nodes is its slot's list. "" is the root. */
+static inline bool node_has_path(const json_t *nodes, const json_t *node, const char *path)
+{
+    size_t end = strlen(path);
+    for (;;) {
+        const json_t *name = json_object_get(node, "name");
+        if (!name)
+            return end == 0;
+        size_t len = json_string_length(name);
+        if (end < len || memcmp(path + end - len, json_string_value(name), len) != 0)
+            return false;
+        end -= len;
+        node = json_array_get(nodes, json_u64(node, "parent", 0));
+        if (json_object_get(node, "name")) {
+            if (end == 0 || path[end - 1] != '/')
+                return false;
+            end--;
+        }
+    }
+}
+
+static inline void add_figures(struct figures *sum, const json_t *node)
+{
+    const json_t *cpu = json_object_get(node, "cpu_ns");
+    sum->nodes++;
+    sum->calls += json_u64(node, "calls", 0);
+    sum->wall_ns += json_u64(node, "wall_ns", 0);
+    sum->cpu_ns += json_is_null(cpu) ? 0 : json_u64(node, "cpu_ns", 0);
+    sum->child_wall_ns += json_u64(node, "child_wall_ns", 0);
+    sum->late_wall_ns += json_u64(node, "late_wall_ns", 0);
+    sum->open_calls += json_u64(node, "open_calls", 0);
+    sum->open_wall_ns += json_u64(node, "open_wall_ns", 0);
+    sum->open_child_wall_ns += json_u64(node, "open_child_wall_ns", 0);
+    sum->open_late_wall_ns += json_u64(node, "open_late_wall_ns", 0);
+    sum->hist_total += hist_total_of(json_string_value(json_object_get(node, "hist")));
+}
+
+/* The sum over the document's thread slots. */
+static inline struct figures figures_at(const json_t *document, const char *path)
+{
+    struct figures sum = {0};
+    size_t i, j;
+    const json_t *thread, *node;
+    json_array_foreach(json_object_get(document, "threads"), i, thread)
+    {
+        const json_t *nodes = json_object_get(thread, "nodes");
+        json_array_foreach(nodes, j, node)
+        {
+            if (node_has_path(nodes, node, path))
+                add_figures(&sum, node);
+        }
+    }
+    return sum;
+}
+
+/* What every document must satisfy whose writer stands still: times add up, parents come first, every entry is counted
+   in the histogram once. */
+static inline void assert_document_adds_up(const json_t *document)
+{
+    size_t i, j;
+    const json_t *thread, *node;
+    json_array_foreach(json_object_get(document, "threads"), i, thread)
+    {
+        uint64_t self = 0, late = 0, roots = 0;
+        json_array_foreach(json_object_get(thread, "nodes"), j, node)
+        {
+            struct figures own = {0};
+            add_figures(&own, node);
+            if (j == 0) {
+                assert_null(json_object_get(node, "name"));
+                assert_int_equal(own.calls + own.wall_ns + own.open_calls + own.hist_total, 0);
+                continue;
+            }
+            assert_in_range(json_u64(node, "parent", UINT64_MAX), 0, j - 1);
+            assert_int_equal(own.hist_total, own.calls);
+            assert_true(own.child_wall_ns <= own.wall_ns);
+            assert_true(own.late_wall_ns <= own.wall_ns);
+            self += own.wall_ns - own.child_wall_ns + own.open_wall_ns - own.open_child_wall_ns;
+            late += own.late_wall_ns + own.open_late_wall_ns;
+            if (json_u64(node, "parent", 0) == 0)
+                roots += own.wall_ns + own.open_wall_ns;
+        }
+        assert_int_equal(self, roots + late);
+    }
+}
+
+/* sum, calls, min, max of a counter of the path; false if there is none in any slot. */
+struct counter_figures {
+    int64_t sum, min, max;
+    uint64_t calls;
+};
+
+static inline bool counter_at(const json_t *document, const char *path, const char *name, struct counter_figures *sum)
+{
+    size_t i, j;
+    const json_t *thread, *node;
+    *sum = (struct counter_figures){0, INT64_MAX, INT64_MIN, 0};
+    json_array_foreach(json_object_get(document, "threads"), i, thread)
+    {
+        const json_t *nodes = json_object_get(thread, "nodes");
+        json_array_foreach(nodes, j, node)
+        {
+            const json_t *counter = json_object_get(json_object_get(node, "counters"), name);
+            if (!counter || !node_has_path(nodes, node, path))
+                continue;
+            int64_t min = json_integer_value(json_array_get(counter, 2));
+            int64_t max = json_integer_value(json_array_get(counter, 3));
+            sum->sum += json_integer_value(json_array_get(counter, 0));
+            sum->calls += (uint64_t)json_integer_value(json_array_get(counter, 1));
+            sum->min = min < sum->min ? min : sum->min;
+            sum->max = max > sum->max ? max : sum->max;
+        }
+    }
+    return sum->calls > 0;
+}
+
+/* fork as the room above does it. */
+static inline pid_t recording_fork(void)
+{
+    fflush(NULL);
+    lp_record_before_fork();
+    pid_t pid = fork();
+    if (pid == 0)
+        lp_record_after_fork_in_child();
+    else
+        lp_record_after_fork_in_parent();
+    return pid;
+}
+
+/* ---- short forms --------------------------------------------------------------- */
+
+static inline lp_name_id name_of(const char *text)
+{
+    return lp_name_intern(text, strlen(text));
+}
+
+static inline struct lp_entry enter(struct recording *recording, const char *name)
+{
+    struct lp_entry entry;
+    lp_record_enter(&recording->recorder, name_of(name), &entry);
+    return entry;
+}
+
+static inline void leave(struct lp_entry *entry)
+{
+    lp_record_leave(entry);
+}
+
+#endif
