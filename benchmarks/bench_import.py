@@ -1,8 +1,9 @@
-"""What `import lineprofiler` and `import lineprofiler.accounting` add to the interpreter's start (A5).
+"""What importing lineprofiler and lineprofiler.accounting adds to the interpreter's start (A5).
 
     python benchmarks/bench_import.py [--rounds N] [--markdown]
 
-Whole interpreters are started in turn, with and without the import; the best of many rounds is compared.
+Whole interpreters are started in turn, with and without the import; the best of many rounds is
+compared.
 """
 
 from __future__ import annotations
