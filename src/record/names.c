@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/image.h"
+
 #define FIRST_SLOTS 1024u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -135,7 +137,7 @@ lp_name_id lp_name_intern(const char *bytes, size_t len)
         bytes = copy;
     }
     pthread_mutex_lock(&lock);
-    lp_name_id id = intern_locked(bytes, len);
+    lp_name_id id = len <= LP_NAME_LIMIT ? intern_locked(bytes, len) : LP_NAME_NONE;
     pthread_mutex_unlock(&lock);
     free(copy);
     return id;
