@@ -98,6 +98,8 @@ class Profiler(_core.Recorder):
         snapshot_interval_s: float | None = 30.0,
         sample_interval_s: float | None = 1.0,
     ) -> None:
+        if self.worker is not None or not getattr(self, "_closed", True):
+            raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
         _refuse_later(strict_names=strict_names, annotate=annotate)
         self._export: Export | None = None
@@ -311,7 +313,10 @@ def _seconds(name: str, value: float | None) -> float:
         return 0.0
     if isinstance(value, str | bytes | bool):
         raise TypeError(f"{name} must be a number or None, not {type(value).__name__}")
-    seconds = float(value)
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int that no float can hold
+        seconds = -1.0
     if not 0 < seconds <= 1e9:
         raise ValueError(f"{name} must be over 0 and at most 1e9 seconds, or None, not {value!r}")
     return seconds

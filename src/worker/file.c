@@ -1,6 +1,7 @@
 /* The worker's file: replaced as a whole, or not at all. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,28 @@
 #include "worker/document.h"
 #include "worker/internal.h"
 
+/* write(), but a file size limit is an error (EFBIG) and no SIGXFSZ, which would end the program. */
+static ssize_t write_some(int fd, const char *bytes, size_t len)
+{
+    const struct timespec no_time = {0};
+    sigset_t limit, before, pending;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    sigpending(&pending);
+    ssize_t n = write(fd, bytes, len);
+    int why = errno;
+    if (n < 0 && why == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&limit, NULL, &no_time);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return n;
+}
+
 int lp_write_all(void *fd, const char *bytes, size_t len)
 {
     while (len > 0) {
-        ssize_t n = write(*(int *)fd, bytes, len);
+        ssize_t n = write_some(*(int *)fd, bytes, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
