@@ -8,7 +8,10 @@
  *     lp_leave(&phase);
  *     lp_close(profiler);
  *
- * then `lineprofiler report profile`. Several processes that use the same run directory make one run.
+ * then `lineprofiler report profile`. Processes with the same run directory and run id make one run. In Python a
+ * profiler hands both to child processes, by the environment. This library reads the environment and never changes
+ * it: a C program that starts others sets LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID before lp_open(). A forked
+ * child that goes on with the profiler is a worker of its own in the same run.
  *
  * Recording (lp_enter, lp_leave, lp_count) takes no lock and, as long as the thread is not descheduled, makes no system
  * call but one clock reading a millisecond; a pair costs about as much as two clock readings. Every function is

@@ -81,7 +81,7 @@ class Profiler(_core.Recorder):
     should be.
     """
 
-    __slots__ = ("_closed", "_export", "_role", "_run_dir", "_silent")
+    __slots__ = ("_closed", "_export", "_pid", "_role", "_run_dir", "_silent")
 
     def __init__(
         self,
@@ -103,6 +103,7 @@ class Profiler(_core.Recorder):
         self._closed = True
         _refuse_later(strict_names=strict_names, annotate=annotate)
         self._export: Export | None = None
+        self._pid = os.getpid()
         self._run_dir = _absolute(run_dir)
         self._role = _choose_role(role)
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
@@ -168,7 +169,9 @@ class Profiler(_core.Recorder):
     def _warn_of_another(self) -> None:
         here = os.path.realpath(self._run_dir)
         for other in _exits.watched():
-            if isinstance(other, Profiler) and os.path.realpath(other.run_dir) == here:
+            if not isinstance(other, Profiler) or other._is_inherited():
+                continue
+            if os.path.realpath(other.run_dir) == here:
                 warnings.warn(
                     f"another profiler of this process writes to {self._run_dir!r}: the time of"
                     " both is added up. Close that one first, or use it.",
@@ -176,6 +179,10 @@ class Profiler(_core.Recorder):
                     stacklevel=3,
                 )
                 return
+
+    def _is_inherited(self) -> bool:
+        """Whether this is the child's side, after a fork, of a profiler of its parent."""
+        return self._pid != os.getpid()
 
     def _join_process(self) -> None:
         self._export = Export(
@@ -188,7 +195,8 @@ class Profiler(_core.Recorder):
         _exits.watch(self)
 
     def _install(self) -> None:
-        if _core.installed_profiler() is None:
+        installed = installed_profiler()
+        if installed is None or installed._is_inherited():
             _core.install(self)
             return
         warnings.warn(
@@ -241,10 +249,11 @@ def start(
 ) -> Profiler:
     """Make a Profiler, install and return it; see there for the arguments.
 
-    If one is installed already, that one is returned, with a RuntimeWarning.
+    If one is installed already, that one is returned, with a RuntimeWarning; but one that a forked
+    child inherited is replaced.
     """
     installed = installed_profiler()
-    if installed is not None:
+    if installed is not None and not installed._is_inherited():
         warnings.warn(
             "a profiler is installed already and is used: stop() it before starting another.",
             RuntimeWarning,

@@ -146,6 +146,35 @@ assert os.waitpid(pid, 0)[1] == 0
     }
 
 
+def test_a_forked_child_takes_a_role_of_its_own_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys, warnings
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+warnings.simplefilter("error")
+parent = accounting.start(sys.argv[1], "learner")
+for make in (lambda: Profiler(role="actor", install=True), lambda: accounting.start(None, "actor")):
+    pid = os.fork()
+    if pid == 0:
+        with make() as own:
+            assert accounting.installed_profiler() is own
+            with accounting.phase("play"):
+                pass
+        assert accounting.installed_profiler() is None
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+assert accounting.installed_profiler() is parent
+with accounting.phase("learn"):
+    pass
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert not run.caveats
+    assert [len(run.workers_of(role)) for role in ("actor", "learner")] == [2, 1]
+    assert run.tree_of("actor")[("play",)].calls == 2
+    assert list(run.tree_of("learner")) == [("learn",)]
+
+
 def test_200_forks_beside_a_recording_thread_F9(child: Child, run_dir: Path) -> None:
     code = """
 import os, sys, threading, warnings

@@ -155,6 +155,21 @@ static void test_workers_that_did_not_close(void **state)
     lp_run_free(run);
 }
 
+/* A phase that was entered after the last sign of life of a killed worker: its time is not known, so none is told. */
+static void test_open_phase_of_unknown_length(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.state = "running",
+         .threads =
+             "[{\"name\":\"a\",\"tid\":1,\"alive\":true,\"nodes\":[{},{\"parent\":0,\"name\":\"x\",\"open_calls\":1,"
+             "\"open_wall_ns\":0}]}]"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "open", "actor pid 4242 on node07 was last written without close inside x");
+    lp_run_free(run);
+}
+
 static void test_open_phases_of_several_threads(void **state)
 {
     (void)state;
@@ -309,6 +324,7 @@ int main(void)
         TEST(test_workers_that_did_not_join),
         TEST(test_stale_workers),
         TEST(test_workers_that_did_not_close),
+        TEST(test_open_phase_of_unknown_length),
         TEST(test_open_phases_of_several_threads),
         TEST(test_many_unclosed_workers_are_counted),
         TEST(test_troubles_in_words),
