@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/image.h"
+
 #define FIRST_SLOTS 1024u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -133,6 +135,10 @@ lp_name_id lp_name_intern(const char *bytes, size_t len)
             return LP_NAME_NONE;
         len = copy_text(copy, bytes, len);
         bytes = copy;
+    }
+    if (len > LP_NAME_LIMIT) { /* bytes that are no UTF-8 become longer */
+        free(copy);
+        return LP_NAME_NONE;
     }
     pthread_mutex_lock(&lock);
     lp_name_id id = intern_locked(bytes, len);
