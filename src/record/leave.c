@@ -65,7 +65,10 @@ void lp_record_leave_slow(struct lp_entry *entry)
     if (atomic_load(&recorder->key) == 0 || thread->generation != recorder->generation || !thread->slot ||
         !atomic_load_explicit(lp_fork_word, memory_order_relaxed))
         return; /* closed meanwhile, or opened before a fork */
-    if (lp_thread_self(recorder) != thread) {
+    if (entry->serial <= thread->first_serial)
+        return; /* opened before a fork, by a thread whose side of the recorder another has taken over */
+    bool mine = lp_thread_cache.thread == thread || lp_thread_is_mine(thread);
+    if (!mine || lp_thread_self(recorder) != thread) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_FOREIGN_EXITS);
         return;
     }

@@ -136,12 +136,8 @@ lp_name_id lp_name_intern(const char *bytes, size_t len)
         len = copy_text(copy, bytes, len);
         bytes = copy;
     }
-    if (len > LP_NAME_LIMIT) { /* bytes that are no UTF-8 become longer */
-        free(copy);
-        return LP_NAME_NONE;
-    }
     pthread_mutex_lock(&lock);
-    lp_name_id id = intern_locked(bytes, len);
+    lp_name_id id = len <= LP_NAME_LIMIT ? intern_locked(bytes, len) : LP_NAME_NONE;
     pthread_mutex_unlock(&lock);
     free(copy);
     return id;

@@ -23,7 +23,7 @@ struct lp_name_text {
     size_t len;
 };
 
-/* The id of a text; LP_NAME_NONE if it takes more than LP_NAME_LIMIT bytes, the table is full or memory is
+/* The id of a text; LP_NAME_NONE if it takes more than LP_NAME_LIMIT bytes as it is kept, the table is full or memory is
    short. Thread-safe; takes a lock. */
 lp_name_id lp_name_intern(const char *bytes, size_t len);
 struct lp_name_text lp_name_text(lp_name_id id);

@@ -58,6 +58,7 @@ struct lp_thread {
     struct lp_stack *stack;
     struct lp_slot *slot;
     struct lp_table children; /* (parent ref, name id) -> node ref */
+    uint64_t first_serial;    /* that of the last entry before the slot was made */
     struct lp_thread *next;   /* guarded by the recorder's lock */
     const void *owner;        /* guarded by the recorder's lock: whose it is now; NULL: nobody's */
 };
@@ -122,6 +123,8 @@ size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size
 /* Private to record/ below, but for the inline functions at the end. */
 
 void lp_thread_watch_end(void);
+/* Whether the calling thread's side of the recorder is this one. */
+bool lp_thread_is_mine(const struct lp_thread *thread);
 /* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */
 void lp_thread_end(struct lp_thread *thread);
 LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
@@ -204,17 +207,18 @@ LP_ALWAYS_INLINE void lp_record_enter(struct lp_recorder *recorder, lp_name_id n
         }
     }
     struct lp_frame *frame = &thread->stack->frames[thread->depth];
-    LP_SET(frame->node, parent->hot_child);
-    LP_SET(frame->state, LP_FRAME_OPEN);
-    LP_SET(frame->child_wall_ns, 0);
+    /* Released, so that who sees any of this sees that the last entry here has ended. */
+    atomic_store_explicit(&frame->node, parent->hot_child, memory_order_release);
+    atomic_store_explicit(&frame->state, LP_FRAME_OPEN, memory_order_release);
+    atomic_store_explicit(&frame->child_wall_ns, 0, memory_order_release);
     entry->thread = thread;
     entry->serial = ++thread->serial;
     entry->frame = thread->depth++;
     thread->node = node;
     LP_SET(thread->stack->depth, thread->depth);
     struct lp_reading now = lp_thread_read(thread, LP_EDGE_ENTER);
-    LP_SET(frame->start_wall_ns, now.wall_ns);
-    LP_SET(frame->start_cpu_ns, now.cpu_ns);
+    atomic_store_explicit(&frame->start_wall_ns, now.wall_ns, memory_order_release);
+    atomic_store_explicit(&frame->start_cpu_ns, now.cpu_ns, memory_order_release);
     atomic_store_explicit(&frame->serial, entry->serial, memory_order_release);
 }
 

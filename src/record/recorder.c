@@ -20,15 +20,16 @@ static _Atomic uint64_t last_key;
 static void thread_ends(void *value)
 {
     (void)value;
+    if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
+        return; /* a clone that ran no fork handlers: the images are its parent's, and the locks in any state */
     pthread_mutex_lock(&registry_lock);
     for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next) {
         pthread_mutex_lock(&recorder->lock);
         for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
             if (thread->owner != &lp_thread_cache)
                 continue;
-            if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot) {
+            if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot)
                 lp_thread_end(thread);
-            }
             thread->owner = NULL;
         }
         pthread_mutex_unlock(&recorder->lock);
@@ -84,10 +85,11 @@ void lp_recorder_start(struct lp_recorder *recorder)
 
 void lp_recorder_wake(struct lp_recorder *recorder)
 {
-    if (atomic_load(&recorder->key) == 0)
-        return;
-    atomic_store(&recorder->wake, true);
-    atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
+    uint64_t key = atomic_load(&recorder->key);
+    atomic_store(&recorder->wake, key != 0);
+    /* Not if it was stopped meanwhile: that is for good. */
+    if (key != 0)
+        atomic_compare_exchange_strong(&recorder->key, &key, atomic_fetch_add(&last_key, 1) + 1);
 }
 
 void lp_recorder_stop(struct lp_recorder *recorder)

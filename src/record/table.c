@@ -48,9 +48,14 @@ static bool widen(struct lp_table *table)
     return true;
 }
 
+bool lp_table_reserve(struct lp_table *table)
+{
+    return table->used * 2 < table->size || widen(table);
+}
+
 bool lp_table_put(struct lp_table *table, uint64_t key, uint32_t value)
 {
-    if (table->used * 2 >= table->size && !widen(table))
+    if (!lp_table_reserve(table))
         return false;
     store(table, key, value);
     return true;

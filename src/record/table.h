@@ -17,6 +17,8 @@ struct lp_table {
 
 /* The value of a key, 0 if it is not there. */
 uint32_t lp_table_get(const struct lp_table *table, uint64_t key);
+/* Makes sure that the next lp_table_put succeeds; false if memory is short. */
+bool lp_table_reserve(struct lp_table *table);
 /* Adds a key that is not there; false if memory is short. */
 bool lp_table_put(struct lp_table *table, uint64_t key, uint32_t value);
 /* Empties the table but keeps its memory. */

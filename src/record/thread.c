@@ -11,7 +11,7 @@ static lp_ref name_ref_locked(struct lp_recorder *recorder, lp_name_id id)
     if (ref)
         return ref;
     struct lp_name_text text = lp_name_text(id);
-    if (text.len == 0)
+    if (text.len == 0 || !lp_table_reserve(&recorder->name_refs))
         return 0;
     ref = lp_image_alloc(&recorder->image, sizeof(struct lp_name) + text.len);
     if (!ref)
@@ -65,6 +65,7 @@ static bool make_slot_locked(struct lp_thread *thread, lp_ref name)
     thread->root = thread->node = root;
     root->path_hash = 1;
     thread->depth = 0;
+    thread->first_serial = thread->serial;
     thread->slot->root = ref_of(recorder, root);
     thread->slot->stack = stack;
     LP_SET(thread->slot->name, name);
@@ -128,6 +129,14 @@ static struct lp_thread *mine_locked(struct lp_recorder *recorder)
     return thread;
 }
 
+bool lp_thread_is_mine(const struct lp_thread *thread)
+{
+    pthread_mutex_lock(&thread->recorder->lock);
+    bool mine = thread->owner == &lp_thread_cache;
+    pthread_mutex_unlock(&thread->recorder->lock);
+    return mine;
+}
+
 static bool running(struct lp_recorder *recorder)
 {
     if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
@@ -179,27 +188,40 @@ static bool admit_path_locked(struct lp_recorder *recorder, struct lp_node *pare
     return false;
 }
 
+/* With the recorder's lock held, so that no fork cuts the thread's table in half: a child may take it over. */
+static lp_ref new_child_locked(struct lp_thread *thread, struct lp_node *parent, lp_name_id name, uint64_t key)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    if (!admit_path_locked(recorder, parent, name)) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+        return 0;
+    }
+    lp_ref name_ref = name_ref_locked(recorder, name);
+    struct lp_node *node = NULL;
+    if (name_ref && lp_table_reserve(&thread->children))
+        node = new_node(thread, parent, name, name_ref);
+    if (!node) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_IMAGE_FULL);
+        return 0;
+    }
+    lp_table_put(&thread->children, key, ref_of(recorder, node));
+    return ref_of(recorder, node);
+}
+
 struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_name_id name)
 {
     struct lp_recorder *recorder = thread->recorder;
     uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | name;
     lp_ref ref = lp_table_get(&thread->children, key);
-    struct lp_node *node = NULL;
-    if (!ref) {
+    if (!ref && lp_name_text(name).len > 0) { /* what is no name records nothing */
         pthread_mutex_lock(&recorder->lock);
-        bool admitted = admit_path_locked(recorder, parent, name);
-        lp_ref name_ref = admitted ? name_ref_locked(recorder, name) : 0;
+        ref = new_child_locked(thread, parent, name, key);
         pthread_mutex_unlock(&recorder->lock);
-        node = name_ref ? new_node(thread, parent, name, name_ref) : NULL;
-        if (!node) {
-            lp_image_trouble(&recorder->image, admitted ? LP_TROUBLE_IMAGE_FULL : LP_TROUBLE_FOLDED_PATHS);
-            return NULL;
-        }
-        ref = ref_of(recorder, node);
-        lp_table_put(&thread->children, key, ref);
     }
+    if (!ref)
+        return NULL;
     parent->hot_child = ref;
-    return node ? node : lp_image_at(&recorder->image, ref);
+    return lp_image_at(&recorder->image, ref);
 }
 
 void lp_record_enter_folded(struct lp_thread *thread)
@@ -233,8 +255,10 @@ struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name)
             return counter;
         }
     }
+    if (lp_name_text(name).len == 0)
+        return NULL;
     pthread_mutex_lock(&recorder->lock);
-    lp_ref name_ref = name == LP_NAME_NONE ? 0 : name_ref_locked(recorder, name);
+    lp_ref name_ref = name_ref_locked(recorder, name);
     pthread_mutex_unlock(&recorder->lock);
     lp_ref ref = name_ref ? lp_image_alloc(&recorder->image, sizeof *counter) : 0;
     if (!ref) {

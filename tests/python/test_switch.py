@@ -341,6 +341,8 @@ def test_defaults_E10() -> None:
         "install": False,
         "measure_cpu": True,
         "thread_names": False,
+        "strict_names": False,
+        "annotate": False,
         "snapshot_interval_s": 30.0,
         "sample_interval_s": 1.0,
     }
@@ -348,6 +350,13 @@ def test_defaults_E10() -> None:
     assert {name: p.default for name, p in started.items()} == {
         name: default for name, default in defaults.items() if name != "install"
     }
+
+
+@pytest.mark.parametrize("option", ["strict_names", "annotate"])
+def test_what_is_not_there_yet_is_refused_E10(option: str, run_dir: Path) -> None:
+    with pytest.raises(ValueError, match=option):
+        Profiler(run_dir, **{option: True})  # type: ignore[arg-type]
+    assert not run_dir.exists()
 
 
 def keepers() -> int:

@@ -16,12 +16,28 @@ struct recording {
     _Atomic int begun; /* how often the hook was called */
 };
 
+static inline int recording_image_(struct recording *recording)
+{
+    char worker[64];
+    snprintf(worker, sizeof worker, "w_test_%d_%p", (int)getpid(), (void *)recording);
+    int failed = lp_image_create(&recording->recorder.image, worker);
+    if (!failed)
+        lp_image_header(&recording->recorder.image)->measure_cpu = recording->recorder.measure_cpu;
+    return failed;
+}
+
 static inline int recording_begin_(void *context)
 {
     struct recording *recording = context;
     atomic_fetch_add(&recording->begun, 1);
-    if (atomic_load(&recording->recorder.state) == LP_RECORDER_IDLE)
-        lp_recorder_start(&recording->recorder);
+    if (atomic_load(&recording->recorder.state) != LP_RECORDER_IDLE)
+        return 0;
+    if (lp_image_header(&recording->recorder.image)->version == 0) { /* in a forked child */
+        lp_image_destroy(&recording->recorder.image);
+        if (recording_image_(recording) != 0)
+            return -1;
+    }
+    lp_recorder_start(&recording->recorder);
     return 0;
 }
 
@@ -33,12 +49,9 @@ struct recording_options {
 static inline void recording_open_with(struct recording *recording, const struct recording_options *options)
 {
     const struct lp_recorder_hooks hooks = {recording, recording_begin_, options->thread_name};
-    char worker[64];
     atomic_store(&recording->begun, 0);
     assert_int_equal(lp_recorder_init(&recording->recorder, &hooks, !options->no_cpu, options->keep_thread_names), 0);
-    snprintf(worker, sizeof worker, "w_test_%d_%p", (int)getpid(), (void *)recording);
-    assert_int_equal(lp_image_create(&recording->recorder.image, worker), 0);
-    lp_image_header(&recording->recorder.image)->measure_cpu = !options->no_cpu;
+    assert_int_equal(recording_image_(recording), 0);
     if (!options->idle)
         lp_recorder_start(&recording->recorder);
 }
