@@ -66,9 +66,10 @@ typedef struct lp_phase {
     uint32_t frame;
 } lp_phase;
 
-/* Opens an entry of the phase `name` below what is open on the calling thread. Name 0 records nothing. */
+/* Opens an entry of the phase `name` below what is open on the calling thread. Name 0 records nothing; a number that
+   lp_intern never returned is no phase of its own either, and is counted among the worker's troubles. */
 LP_API lp_phase lp_enter(lp_profiler *profiler, lp_name name);
-/* Closes exactly that entry, on the thread that opened it; once. */
+/* Closes exactly that entry, on the thread that opened it; once. NULL closes nothing. */
 LP_API void lp_leave(lp_phase *phase);
 /* Adds n to a counter of the innermost open phase of the calling thread, or of the root. 0, or -1 if the sum would
    leave 64 bits; the counter is then as before. */
