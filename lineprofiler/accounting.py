@@ -326,6 +326,6 @@ def _seconds(name: str, value: float | None) -> float:
         seconds = float(value)
     except OverflowError:  # an int that no float can hold
         seconds = -1.0
-    if not 0 < seconds <= 1e9:
-        raise ValueError(f"{name} must be over 0 and at most 1e9 seconds, or None, not {value!r}")
+    if not 0.001 <= seconds <= 1e9:
+        raise ValueError(f"{name} must be 0.001 to 1e9 seconds, or None, not {value!r}")
     return seconds

@@ -48,8 +48,16 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
+static bool thread_cpu(const struct lp_view *view, uint64_t tid, enum lp_document_owner owner, uint64_t *cpu_ns)
+{
+    const struct lp_header *header = lp_view_header(view);
+    if (!header->measure_cpu || owner == LP_OWNER_GONE)
+        return false;
+    return owner == LP_OWNER_SELF ? lp_cpu_of_thread(tid, cpu_ns) : lp_thread_cpu_read(header->pid, tid, cpu_ns);
+}
+
 static void take_stack(struct open_stack *open, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                       bool own)
+                       enum lp_document_owner owner)
 {
     const struct lp_stack *stack = lp_view_at(view, slot->stack, sizeof *stack);
     open->depth = stack ? GET(stack->depth) : 0;
@@ -68,8 +76,7 @@ static void take_stack(struct open_stack *open, const struct lp_view *view, cons
             .frame = frame,
         };
     }
-    open->cpu_known =
-        own && open->depth > 0 && lp_view_header(view)->measure_cpu && lp_cpu_of_thread(GET(slot->tid), &open->cpu_ns);
+    open->cpu_known = open->depth > 0 && thread_cpu(view, GET(slot->tid), owner, &open->cpu_ns);
 }
 
 /* True if the node had open entries, with their figures; *stands is false if one of them ended meanwhile. */
@@ -253,7 +260,7 @@ static void emit_node(struct lp_emit *emit, const struct lp_view *view, const st
 }
 
 static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                      bool own, struct budget *budget)
+                      enum lp_document_owner owner, struct budget *budget)
 {
     struct open_stack open;
     const struct lp_name *name = lp_view_name(view, GET(slot->name));
@@ -268,7 +275,7 @@ static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_bool(emit, GET(slot->alive) != 0);
     lp_emit_key(emit, "nodes");
     lp_emit_open(emit, '[');
-    take_stack(&open, view, slot, now_ns, own);
+    take_stack(&open, view, slot, now_ns, owner);
     lp_ref ref = slot->root;
     for (; (node = lp_view_at(view, ref, sizeof *node)) && spend(&budget->nodes);
          ref = atomic_load_explicit(&node->next_in_slot, memory_order_acquire))
@@ -299,7 +306,8 @@ static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
-void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written, bool own)
+void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
+                      enum lp_document_owner owner)
 {
     static const char opening[] = "{\"format\":\"lineprofiler-worker\",\"version\":1,\n";
     const struct lp_header *header = lp_view_header(view);
@@ -328,7 +336,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
                             view->size / sizeof(struct lp_counter)};
     lp_ref ref = atomic_load_explicit(&header->last_slot, memory_order_acquire);
     for (; (slot = lp_view_at(view, ref, sizeof *slot)) && spend(&budget.slots); ref = GET(slot->older))
-        emit_slot(emit, view, slot, written->monotonic_ns, own, &budget);
+        emit_slot(emit, view, slot, written->monotonic_ns, owner, &budget);
     lp_emit_close(emit, ']');
     lp_emit_close(emit, '}');
     lp_emit_raw(emit, "\n", 1);

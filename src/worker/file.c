@@ -75,8 +75,10 @@ int lp_worker_make_folder(struct lp_worker *worker)
 static int open_folder(struct lp_worker *worker)
 {
     int folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0)
+    if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
+        lp_metadata_add(worker);
         folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
     return folder;
 }
 
@@ -94,7 +96,7 @@ static int write_document(struct lp_worker *worker, int fd)
     struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
     lp_emit_init(&emit, lp_write_all, &fd);
     lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, true);
+    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
     if (lp_emit_end(&emit) != 0)
         return -1;
     return fsync(fd);
@@ -167,7 +169,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     take_troubles(header);
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, true);
+    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
     pthread_mutex_unlock(&worker->flush);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);
