@@ -2,9 +2,10 @@
 
     python benchmarks/bench_accounting.py [--rounds N] [--markdown]
 
-All rows are measured in one process, round-robin over many rounds, and the best round of each counts: the
-ratios then hold even on a noisy machine. The cost of the bare loop is taken off. Bars O1, O2 and O3 of
-docs/requirements.md are checked and printed below the table; --markdown prints both as Markdown.
+All rows are measured in one process, round-robin over many rounds, and the best round of each
+counts: the ratios then hold even on a noisy machine. The cost of the bare loop is taken off. Bars
+O1, O2 and O3 of docs/requirements.md are checked and printed below the table; --markdown prints
+both as Markdown.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def rows(directory: Path) -> list[Row]:
 
 
 def installed_row(directory: Path) -> tuple[Profiler, Row]:
-    """Return the row that needs an installed profiler, which would spoil the one that needs none."""
+    """Return the row with an installed profiler: it would spoil the one without."""
     installed = Profiler(run_dir=directory / "installed", enabled=True, role="bench", install=True)
 
     def phase_installed(n: int) -> None:
@@ -174,9 +175,8 @@ def show(ns: dict[str, float], markdown: bool) -> None:
     for name, value in ns.items():
         print(f"{edge}{name:52}{gap}{value:8.1f}{end}")
     print()
-    print(
-        f"{edge}{'bar':4}{gap}{'ratio of':34}{gap}{'measured':>8}{gap}{'at most':>8}{gap}{'':6}{end}"
-    )
+    heading = (f"{'bar':4}", f"{'ratio of':34}", f"{'measured':>8}", f"{'at most':>8}", " " * 6)
+    print(edge + gap.join(heading) + end)
     if markdown:
         print("|---|---|---:|---:|---|")
     for number, what, ratio, bar in bars(ns):

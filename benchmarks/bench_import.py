@@ -1,8 +1,9 @@
-"""What `import lineprofiler` and `import lineprofiler.accounting` add to the interpreter's start (A5).
+"""What importing lineprofiler and lineprofiler.accounting adds to the interpreter's start (A5).
 
     python benchmarks/bench_import.py [--rounds N] [--markdown]
 
-Whole interpreters are started in turn, with and without the import; the best of many rounds is compared.
+Whole interpreters are started in turn, with and without the import; the best of many rounds is
+compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BAR_MS = 10.0
 def start_ms(code: str) -> float:
     """Return how long an interpreter takes to run code and end, in ms."""
     start = time.perf_counter_ns()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
     return (time.perf_counter_ns() - start) / 1e6
 
 

@@ -8,7 +8,10 @@
  *     lp_leave(&phase);
  *     lp_close(profiler);
  *
- * then `lineprofiler report profile`. Several processes that use the same run directory make one run.
+ * then `lineprofiler report profile`. Processes with the same run directory and run id make one run. In Python a
+ * profiler hands both to child processes, by the environment. This library reads the environment and never changes
+ * it: a C program that starts others sets LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID before lp_open(). A forked
+ * child that goes on with the profiler is a worker of its own in the same run.
  *
  * Recording (lp_enter, lp_leave, lp_count) takes no lock and, as long as the thread is not descheduled, makes no system
  * call but one clock reading a millisecond; a pair costs about as much as two clock readings. Every function is
@@ -63,9 +66,10 @@ typedef struct lp_phase {
     uint32_t frame;
 } lp_phase;
 
-/* Opens an entry of the phase `name` below what is open on the calling thread. Name 0 records nothing. */
+/* Opens an entry of the phase `name` below what is open on the calling thread. Name 0 records nothing; a number that
+   lp_intern never returned is no phase of its own either, and is counted among the worker's troubles. */
 LP_API lp_phase lp_enter(lp_profiler *profiler, lp_name name);
-/* Closes exactly that entry, on the thread that opened it; once. */
+/* Closes exactly that entry, on the thread that opened it; once. NULL closes nothing. */
 LP_API void lp_leave(lp_phase *phase);
 /* Adds n to a counter of the innermost open phase of the calling thread, or of the root. 0, or -1 if the sum would
    leave 64 bits; the counter is then as before. */

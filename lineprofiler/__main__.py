@@ -1,8 +1,11 @@
 """`python -m lineprofiler`: the same command line as the native `lineprofiler`."""
 
+import signal
 import sys
 
 from lineprofiler import _core
 
 if __name__ == "__main__":
+    # The interpreter would see a ^C only after the command's end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(_core.cli(["lineprofiler", *sys.argv[1:]]))

@@ -73,7 +73,7 @@ class Recorder:
     def close(self) -> None:
         """Write the last state and record nothing more."""
     def document(self) -> bytes | None:
-        """Return what the worker's file would hold now; None if never enabled."""
+        """Return what the worker's file would hold now; None if nothing was recorded."""
 
 def phase(
     name: str,

@@ -65,6 +65,8 @@ class Profiler(_core.Recorder):
         Measure CPU time too, and with it how long a phase waited.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
+    strict_names, annotate:
+        Only False for now: a later version brings them, and until then True is a ValueError.
     snapshot_interval_s:
         Seconds between two writings of the worker's file by a native thread; None: never, only by
         `snapshot` and `close`.
@@ -79,7 +81,7 @@ class Profiler(_core.Recorder):
     should be.
     """
 
-    __slots__ = ("_closed", "_export", "_role", "_run_dir", "_silent")
+    __slots__ = ("_closed", "_export", "_pid", "_role", "_run_dir", "_silent")
 
     def __init__(
         self,
@@ -91,11 +93,17 @@ class Profiler(_core.Recorder):
         install: bool = False,
         measure_cpu: bool = True,
         thread_names: bool = False,
+        strict_names: bool = False,
+        annotate: bool = False,
         snapshot_interval_s: float | None = 30.0,
         sample_interval_s: float | None = 1.0,
     ) -> None:
+        if self.worker is not None or not getattr(self, "_closed", True):
+            raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
+        _refuse_later(strict_names=strict_names, annotate=annotate)
         self._export: Export | None = None
+        self._pid = os.getpid()
         self._run_dir = _absolute(run_dir)
         self._role = _choose_role(role)
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
@@ -161,7 +169,9 @@ class Profiler(_core.Recorder):
     def _warn_of_another(self) -> None:
         here = os.path.realpath(self._run_dir)
         for other in _exits.watched():
-            if isinstance(other, Profiler) and os.path.realpath(other.run_dir) == here:
+            if not isinstance(other, Profiler) or other._is_inherited():
+                continue
+            if os.path.realpath(other.run_dir) == here:
                 warnings.warn(
                     f"another profiler of this process writes to {self._run_dir!r}: the time of"
                     " both is added up. Close that one first, or use it.",
@@ -169,6 +179,10 @@ class Profiler(_core.Recorder):
                     stacklevel=3,
                 )
                 return
+
+    def _is_inherited(self) -> bool:
+        """Whether this is the child's side, after a fork, of a profiler of its parent."""
+        return self._pid != os.getpid()
 
     def _join_process(self) -> None:
         self._export = Export(
@@ -181,7 +195,8 @@ class Profiler(_core.Recorder):
         _exits.watch(self)
 
     def _install(self) -> None:
-        if _core.installed_profiler() is None:
+        installed = installed_profiler()
+        if installed is None or installed._is_inherited():
             _core.install(self)
             return
         warnings.warn(
@@ -227,15 +242,18 @@ def start(
     run_id: str | None = None,
     measure_cpu: bool = True,
     thread_names: bool = False,
+    strict_names: bool = False,
+    annotate: bool = False,
     snapshot_interval_s: float | None = 30.0,
     sample_interval_s: float | None = 1.0,
 ) -> Profiler:
     """Make a Profiler, install and return it; see there for the arguments.
 
-    If one is installed already, that one is returned, with a RuntimeWarning.
+    If one is installed already, that one is returned, with a RuntimeWarning; but one that a forked
+    child inherited is replaced.
     """
     installed = installed_profiler()
-    if installed is not None:
+    if installed is not None and not installed._is_inherited():
         warnings.warn(
             "a profiler is installed already and is used: stop() it before starting another.",
             RuntimeWarning,
@@ -250,6 +268,8 @@ def start(
         install=True,
         measure_cpu=measure_cpu,
         thread_names=thread_names,
+        strict_names=strict_names,
+        annotate=annotate,
         snapshot_interval_s=snapshot_interval_s,
         sample_interval_s=sample_interval_s,
     )
@@ -289,13 +309,23 @@ def _choose_role(role: str | None) -> str:
     return role or os.environ.get("LINEPROFILER_ROLE") or "main"
 
 
+def _refuse_later(**options: bool) -> None:
+    """Refuse what is asked for but not there yet: a promise not kept would go unnoticed."""
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name}={value!r} is not there yet in this version; leave it out")
+
+
 def _seconds(name: str, value: float | None) -> float:
     """Return an interval as the core takes it: 0 for none."""
     if value is None:
         return 0.0
     if isinstance(value, str | bytes | bool):
         raise TypeError(f"{name} must be a number or None, not {type(value).__name__}")
-    seconds = float(value)
-    if not 0 < seconds <= 1e9:
-        raise ValueError(f"{name} must be over 0 and at most 1e9 seconds, or None, not {value!r}")
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int that no float can hold
+        seconds = -1.0
+    if not 0.001 <= seconds <= 1e9:
+        raise ValueError(f"{name} must be 0.001 to 1e9 seconds, or None, not {value!r}")
     return seconds

@@ -608,7 +608,10 @@ def _make_metadata(text: str | None) -> dict[str, Any]:
         return {}
     import json
 
-    document = _decode_all(json.loads(text))
+    try:
+        document = _decode_all(json.loads(text))
+    except (ValueError, RecursionError):  # JSON that the core could read, but nests too deep here
+        return {}
     return document if isinstance(document, dict) else {}
 
 

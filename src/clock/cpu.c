@@ -12,6 +12,7 @@
 #define RESYNC_TRIES 3
 #define GOOD_WIDTH_NS 2000u
 #define USABLE_WIDTH_NS 10000u
+#define PREEMPTED_WIDTH_NS 20000u /* no system call takes that long: the plain way to see that we were not running */
 
 #define PROOFS_WANTED 8
 #define PROOF_TRIES 64
@@ -144,7 +145,10 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
         if (!stands)
             break;
     }
-    if (edge == LP_EDGE_ENTER)
+    /* A kernel entry is where a thread whose slice has run out is preempted, and ours are often the only ones. The wait
+       belongs to what used up the slice: to the phase that is being left, to the parent of one being entered. */
+    bool preempted = plain ? after - before > PREEMPTED_WIDTH_NS : !stands;
+    if (edge == LP_EDGE_ENTER || preempted)
         now.wall_ns = after;
     cpu->valid_until_ns = 0;
     if (stands && after > before && narrowest <= USABLE_WIDTH_NS) {

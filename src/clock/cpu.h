@@ -70,7 +70,8 @@ bool lp_cpu_of_thread(uint64_t tid, uint64_t *cpu_ns);
 struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge);
 
 /* Both clocks at one moment. Where the real CPU clock must be read, its cost falls outside the phase: before the
-   moment when entering, after it when leaving. */
+   moment when entering, after it when leaving - unless the thread was preempted there: that wait is the leaving
+   phase's, whose running used up the slice. */
 LP_ALWAYS_INLINE struct lp_reading lp_cpu_read(struct lp_cpu *cpu, enum lp_edge edge)
 {
     struct lp_reading now = {.wall_ns = lp_wall_ns()};

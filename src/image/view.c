@@ -190,6 +190,33 @@ void lp_view_counter(const struct lp_view *view, const struct lp_counter *counte
     }
 }
 
+/* An octave as the file has it now, also one that was made after the copy. */
+static const struct lp_octave *fresh_octave(const struct lp_view *view, lp_ref ref, struct lp_octave *room)
+{
+    return ref && read_at(view->fd, (char *)room, sizeof *room, (size_t)ref * LP_LINE) ? room : NULL;
+}
+
+void lp_view_hist(const struct lp_view *view, const struct lp_node *node, bool fresh, struct lp_hist_copy *copy)
+{
+    struct lp_octave line;
+    _Atomic lp_ref fresh_refs[LP_HIST_USED_OCTAVES];
+    const _Atomic lp_ref *refs = node->octaves;
+    size_t offset = (size_t)((const char *)node->octaves - view->base);
+    fresh = fresh && view->fd >= 0 && read_at(view->fd, (char *)fresh_refs, sizeof fresh_refs, offset);
+    if (fresh)
+        refs = fresh_refs;
+    memset(copy, 0, sizeof *copy);
+    for (unsigned i = 0; i < LP_HIST_USED_OCTAVES; i++) {
+        lp_ref ref = atomic_load_explicit(&refs[i], memory_order_acquire);
+        const struct lp_octave *octave = fresh ? fresh_octave(view, ref, &line) : lp_view_at(view, ref, sizeof *octave);
+        for (unsigned j = 0; octave && j < LP_HIST_PER_OCTAVE; j++) {
+            uint64_t count = GET(octave->counts[j]);
+            copy->counts[i * LP_HIST_PER_OCTAVE + j] = count;
+            copy->total += count;
+        }
+    }
+}
+
 bool lp_view_frame_holds(const struct lp_view *view, const struct lp_frame *frame, uint64_t serial)
 {
     uint64_t fresh;

@@ -35,6 +35,11 @@ struct lp_counter_copy {
     uint64_t calls;
 };
 
+struct lp_hist_copy {
+    uint64_t total;
+    uint64_t counts[LP_HIST_USED_OCTAVES * LP_HIST_PER_OCTAVE];
+};
+
 /* The owner's own image as it stands. */
 void lp_view_own(struct lp_view *view, const struct lp_image *image);
 /* Copies the image open at fd (kept, not owned) and checks magic, version, layout and size. 0, or -1. */
@@ -53,6 +58,8 @@ const struct lp_name *lp_view_name(const struct lp_view *view, lp_ref ref);
 /* Takes a node's figures whole. */
 void lp_view_core(const struct lp_view *view, const struct lp_node *node, struct lp_core_copy *copy);
 void lp_view_counter(const struct lp_view *view, const struct lp_counter *counter, struct lp_counter_copy *copy);
+/* Takes a node's histogram. fresh: of a copy, as the file has it now. */
+void lp_view_hist(const struct lp_view *view, const struct lp_node *node, bool fresh, struct lp_hist_copy *copy);
 /* True if the frame holds the entry `serial` now; asks the file if the view is a copy. */
 bool lp_view_frame_holds(const struct lp_view *view, const struct lp_frame *frame, uint64_t serial);
 

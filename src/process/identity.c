@@ -116,6 +116,18 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
     return start_ticks != process->start_ticks || state == 'Z' || state == 'X' ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
 }
 
+bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)
+{
+    char path[96], text[96], *end;
+    snprintf(path, sizeof path, "/proc/%llu/task/%llu/schedstat", (unsigned long long)pid, (unsigned long long)tid);
+    ssize_t n = read_file(path, text, sizeof text - 1);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    *cpu_ns = strtoull(text, &end, 10); /* the first of three figures; all are 0 where the kernel does not count */
+    return end != text && *cpu_ns > 0;
+}
+
 void lp_boot_id_read(char *boot_id, size_t size)
 {
     ssize_t n = read_file("/proc/sys/kernel/random/boot_id", boot_id, size - 1);

@@ -7,6 +7,7 @@
 #ifndef LP_PROCESS_IDENTITY_H
 #define LP_PROCESS_IDENTITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,5 +40,8 @@ struct lp_process_ref {
 /* UNKNOWN: of another pid namespace, or /proc does not tell. */
 enum lp_process_state { LP_PROCESS_GONE, LP_PROCESS_LIVES, LP_PROCESS_UNKNOWN };
 enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
+
+/* CPU time that a thread of a process in this pid namespace has used, from /proc; false if it cannot be told. */
+bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns);
 
 #endif

@@ -16,8 +16,11 @@ struct boundary {
 static PyObject *hand_out(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side)
 {
     struct lpy_entry *entry = phase->pending;
-    if (LP_UNLIKELY(phase->recorder == NULL))
-        return state->no_entry || lpy_state_stands(state) ? Py_NewRef(state->no_entry) : NULL;
+    if (LP_UNLIKELY(phase->recorder == NULL)) {
+        if (LP_UNLIKELY(state->no_entry == NULL))
+            lpy_state_stands(state);
+        return Py_XNewRef(state->no_entry);
+    }
     if (entry && !(entry->handed_out & side)) {
         entry->handed_out |= (unsigned char)side;
         phase->pending = NULL;

@@ -84,9 +84,10 @@ static PyObject *core_cli(PyObject *module, PyObject *list)
     }
     for (Py_ssize_t i = 0; i < argc; i++)
         argv[i] = PyBytes_AS_STRING(PyList_GET_ITEM(texts, i));
-    int status;
-    Py_BEGIN_ALLOW_THREADS status = lp_cli_main((int)argc, argv);
-    Py_END_ALLOW_THREADS PyMem_Free((void *)argv);
+    PyThreadState *thread = PyEval_SaveThread();
+    int status = lp_cli_main((int)argc, argv);
+    PyEval_RestoreThread(thread);
+    PyMem_Free((void *)argv);
     Py_DECREF(texts);
     return PyLong_FromLong(status);
 }

@@ -88,11 +88,11 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     options->runtime = PyBytes_AS_STRING(opening->runtime);
     options->thread_name = lpy_thread_name;
     options->thread_name_context = self->state;
-    int status, error;
-    Py_BEGIN_ALLOW_THREADS status = lp_worker_open(&worker, options, message, sizeof message);
-    error = errno;
-    Py_END_ALLOW_THREADS if (status != LP_WORKER_OK)
-    {
+    PyThreadState *thread = PyEval_SaveThread();
+    int status = lp_worker_open(&worker, options, message, sizeof message);
+    int error = errno;
+    PyEval_RestoreThread(thread);
+    if (status != LP_WORKER_OK) {
         PyObject *path = PyUnicode_DecodeFSDefault(options->run_dir);
         raise_status(status, error, message, path);
         Py_XDECREF(path);
@@ -140,8 +140,9 @@ static void recorder_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     self->recorder = NULL;
     if (self->worker) {
-        Py_BEGIN_ALLOW_THREADS lp_worker_free(self->worker);
-        Py_END_ALLOW_THREADS self->worker = NULL;
+        PyThreadState *thread = PyEval_SaveThread();
+        lp_worker_free(self->worker);
+        PyEval_RestoreThread(thread);
     }
     type->tp_free(object);
     Py_DECREF(type);
@@ -171,21 +172,28 @@ static PyObject *recorder_current(PyObject *object, PyObject *unused)
     return lpy_current((struct lpy_recorder *)object);
 }
 
+static PyObject *none_or_raise(const struct lpy_recorder *self, int status, int error, const char *message)
+{
+    if (status == LP_WORKER_OK)
+        Py_RETURN_NONE;
+    PyObject *path = PyUnicode_DecodeFSDefault(lp_worker_path(self->worker));
+    raise_status(status, error, message, path);
+    Py_XDECREF(path);
+    return NULL;
+}
+
 static PyObject *recorder_snapshot(PyObject *object, PyObject *unused)
 {
     (void)unused;
     struct lpy_recorder *self = (struct lpy_recorder *)object;
     char message[MESSAGE_SIZE] = "";
-    int status, error;
     if (self->recorder == NULL)
         Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS status = lp_worker_snapshot(self->worker, message, sizeof message);
-    error = errno;
-    Py_END_ALLOW_THREADS if (status == LP_WORKER_OK) Py_RETURN_NONE;
-    PyObject *path = PyUnicode_DecodeFSDefault(lp_worker_path(self->worker));
-    raise_status(status, error, message, path);
-    Py_XDECREF(path);
-    return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    int status = lp_worker_snapshot(self->worker, message, sizeof message);
+    int error = errno;
+    PyEval_RestoreThread(thread);
+    return none_or_raise(self, status, error, message);
 }
 
 static PyObject *recorder_close(PyObject *object, PyObject *unused)
@@ -193,17 +201,14 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     (void)unused;
     struct lpy_recorder *self = (struct lpy_recorder *)object;
     char message[MESSAGE_SIZE] = "";
-    int status, error;
     if (self->recorder == NULL)
         Py_RETURN_NONE;
     self->recorder = NULL;
-    Py_BEGIN_ALLOW_THREADS status = lp_worker_close(self->worker, message, sizeof message);
-    error = errno;
-    Py_END_ALLOW_THREADS if (status == LP_WORKER_OK) Py_RETURN_NONE;
-    PyObject *path = PyUnicode_DecodeFSDefault(lp_worker_path(self->worker));
-    raise_status(status, error, message, path);
-    Py_XDECREF(path);
-    return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    int status = lp_worker_close(self->worker, message, sizeof message);
+    int error = errno;
+    PyEval_RestoreThread(thread);
+    return none_or_raise(self, status, error, message);
 }
 
 static PyObject *recorder_document(PyObject *object, PyObject *unused)
@@ -212,10 +217,12 @@ static PyObject *recorder_document(PyObject *object, PyObject *unused)
     struct lpy_recorder *self = (struct lpy_recorder *)object;
     if (self->worker == NULL)
         Py_RETURN_NONE;
-    char *document;
     size_t len = 0;
-    Py_BEGIN_ALLOW_THREADS document = lp_worker_document(self->worker, &len);
-    Py_END_ALLOW_THREADS if (document == NULL) return PyErr_NoMemory();
+    PyThreadState *thread = PyEval_SaveThread();
+    char *document = lp_worker_document(self->worker, &len);
+    PyEval_RestoreThread(thread);
+    if (document == NULL) /* a forked child that has recorded nothing, or memory is short */
+        Py_RETURN_NONE;
     PyObject *bytes = PyBytes_FromStringAndSize(document, (Py_ssize_t)len);
     free(document);
     return bytes;
@@ -357,9 +364,10 @@ PyDoc_STRVAR(close_doc, "close($self, /)\n"
                         "\n"
                         "OSError: the last state could not be written.");
 
-PyDoc_STRVAR(document_doc, "document($self, /)\n"
-                           "--\n\n"
-                           "What the worker's file would hold now, as bytes; None if it was never enabled.");
+PyDoc_STRVAR(document_doc,
+             "document($self, /)\n"
+             "--\n\n"
+             "What the worker's file would hold now, as bytes; None if this process has recorded nothing.");
 
 static PyMethodDef recorder_methods[] = {
     {"phase", (PyCFunction)(void (*)(void))recorder_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},

@@ -264,20 +264,19 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args)
     const struct lp_run_options options = {.no_samples = !with_samples};
     char message[MESSAGE_SIZE] = "";
     struct lp_run *run = NULL;
-    int status, error;
-    Py_BEGIN_ALLOW_THREADS errno = 0;
-    status = lp_run_load(&run, dir, &options, message, sizeof message);
-    error = errno;
-    Py_END_ALLOW_THREADS if (status == LP_RUN_OK)
-    {
+    PyThreadState *thread = PyEval_SaveThread();
+    errno = 0;
+    int status = lp_run_load(&run, dir, &options, message, sizeof message);
+    int error = errno;
+    PyEval_RestoreThread(thread);
+    if (status == LP_RUN_OK)
         result = from_run(run);
-        lp_run_free(run);
-    }
-    else if ((path = PyUnicode_DecodeFSDefault(dir)) != NULL)
-    {
+    else
+        path = PyUnicode_DecodeFSDefault(dir);
+    if (path)
         raise_load(lpy_state_of(module), status, error_of(status, error, dir), message, path);
-        Py_DECREF(path);
-    }
+    lp_run_free(run);
+    Py_XDECREF(path);
     Py_DECREF(bytes);
     return result;
 }

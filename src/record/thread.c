@@ -4,14 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The image's own copy of a name. With the recorder's lock held. */
+/* The image's own copy of a name; 0 for a number that is no name's, too. With the recorder's lock held. */
 static lp_ref name_ref_locked(struct lp_recorder *recorder, lp_name_id id)
 {
     lp_ref ref = lp_table_get(&recorder->name_refs, id);
     if (ref)
         return ref;
     struct lp_name_text text = lp_name_text(id);
-    if (!lp_table_reserve(&recorder->name_refs))
+    if (text.len == 0 || !lp_table_reserve(&recorder->name_refs))
         return 0;
     ref = lp_image_alloc(&recorder->image, sizeof(struct lp_name) + text.len);
     if (!ref)

@@ -193,6 +193,11 @@ struct lp_report_cell lp_report_signed(int64_t count)
     return count < 0 ? minus(grouped(0 - (uint64_t)count)) : grouped((uint64_t)count);
 }
 
+struct lp_report_cell lp_report_number(int64_t number)
+{
+    return print("%" PRId64, number);
+}
+
 struct lp_report_cell lp_report_share(double fraction)
 {
     if (isnan(fraction))

@@ -32,6 +32,8 @@ struct lp_report_cell lp_report_size_rate(double bytes_per_s);
 /* 4,800 */
 struct lp_report_cell lp_report_count(uint64_t count);
 struct lp_report_cell lp_report_signed(int64_t count);
+/* 4800: of a process or a rank, as other tools write it. */
+struct lp_report_cell lp_report_number(int64_t number);
 /* Of a fraction of 1: 82.9%, and <0.1% for what is there but small. */
 struct lp_report_cell lp_report_share(double fraction);
 /* The same in whole percent: 18%, <1%, >99%. */

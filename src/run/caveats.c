@@ -5,6 +5,8 @@
 
 #include "run/room.h"
 
+#define SUSPENDED_LEAST_NS 1000000000u
+
 void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct lp_run_line *line)
 {
     char *text = lp_run_line_take(line);
@@ -96,6 +98,37 @@ static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_
     lp_run_caveat_add(list, "host_clocks", &line);
 }
 
+/* CLOCK_BOOTTIME goes on while the machine is suspended, CLOCK_MONOTONIC does not. */
+static uint64_t suspended_ns(const struct lp_run_worker *worker)
+{
+    const struct lp_run_stamp *from = &worker->started, *to = &worker->written;
+    int64_t boot_ns = (int64_t)(to->boottime_ns - from->boottime_ns);
+    int64_t awake_ns = (int64_t)(to->monotonic_ns - from->monotonic_ns);
+    return boot_ns > awake_ns ? (uint64_t)(boot_ns - awake_ns) : 0;
+}
+
+/* One line for each host, with the longest that any of its workers went through: workers are sorted by host. */
+static void caveat_suspended(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    uint64_t longest_ns = 0;
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const struct lp_text *host = &run->workers[i].host;
+        uint64_t ns = suspended_ns(&run->workers[i]);
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+        if (i + 1 < run->n_workers && strcmp(host->bytes, run->workers[i + 1].host.bytes) == 0)
+            continue;
+        if (longest_ns >= SUSPENDED_LEAST_NS) {
+            struct lp_run_line line = {0};
+            lp_run_line_text(&line, lp_text_view(host));
+            lp_run_line_add(&line, " was suspended for ");
+            lp_run_line_duration(&line, longest_ns);
+            lp_run_line_add(&line, " while it recorded: phases do not contain that time");
+            lp_run_caveat_add(list, "clock", &line);
+        }
+        longest_ns = 0;
+    }
+}
+
 int lp_run_caveats(struct lp_run *run)
 {
     struct lp_run_caveat_list list = {0};
@@ -104,6 +137,7 @@ int lp_run_caveats(struct lp_run *run)
     lp_run_caveats_of_troubles(&list, run);
     caveat_saturated(&list, run);
     caveat_host_clocks(&list, run);
+    caveat_suspended(&list, run);
     run->caveats = list.caveats;
     run->n_caveats = list.n_caveats;
     return list.failed ? -1 : 0;

@@ -74,7 +74,7 @@ static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_ru
     if (!attempts)
         return;
     lp_run_line_add(&line,
-                    "%zu worker%s ran at the same time under %zu run id%s of their own and did not join this run: "
+                    "%zu worker%s ran at the same time under %zu other run id%s and did not join this run: "
                     "LINEPROFILER_RUN_ID did not reach them",
                     workers, lp_run_plural(workers), attempts, lp_run_plural(attempts));
     lp_run_caveat_add(list, "no_run_id", &line);

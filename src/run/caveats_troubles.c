@@ -12,7 +12,7 @@ struct trouble {
 };
 
 static const struct trouble troubles[] = {
-    {"failed_flushes", "failed_flushes", "periodic write failed", "periodic writes failed",
+    {"failed_flushes", "failed_flushes", "write failed", "writes failed",
      "until one succeeded again, what a reader saw was older"},
     {"clock_jumps", "clock", "jump of the wall clock", "jumps of the wall clock",
      "the machine was suspended or moved; phases open meanwhile may be too short or too long"},
@@ -22,9 +22,9 @@ static const struct trouble troubles[] = {
      "its time is in the parent phase; use fixed names, and count() for what varies"},
     {"image_full", "troubles", "entry found no memory", "entries found no memory",
      "its time is in the parent phase, or missing in a histogram"},
-    {"lost_counters", "troubles", "count() found no memory", "count()s found no memory", "a counter is too low"},
+    {"lost_counters", "troubles", "count() found no place", "count()s found no place", "a counter is too low"},
     {"foreign_exits", "troubles", "phase was left on another thread", "phases were left on another thread",
-     "CPU time is not measured there"},
+     "it stayed open until its own thread ended, with that thread's later phases inside it"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
      "it had ended before, with its thread or with the phase around it"},
 };

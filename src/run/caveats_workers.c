@@ -13,8 +13,10 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
             oldest = &worker->open[i];
     lp_run_line_add(line, " inside ");
     lp_run_line_text(line, lp_text_view(&oldest->path));
-    lp_run_line_add(line, ", open ");
-    lp_run_line_duration(line, oldest->open_ns);
+    if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
+        lp_run_line_add(line, ", open ");
+        lp_run_line_duration(line, oldest->open_ns);
+    }
     if (worker->n_open > 1)
         lp_run_line_add(line, " (and %zu more thread%s inside a phase)", worker->n_open - 1,
                         lp_run_plural(worker->n_open - 1));

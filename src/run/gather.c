@@ -51,6 +51,7 @@ static int keep_image(struct lp_run_image *image, const struct lp_run_document *
 {
     image->written = document->written;
     image->flush = document->flush;
+    image->partial = document->private_image;
     return lp_text_copy(&image->worker, document->worker) < 0 ? -1 : lp_text_copy(&image->json, json);
 }
 
@@ -102,7 +103,7 @@ static int refuse_file(struct lp_run_gather *gather, const char *path, const cha
 
 static bool image_beats(const struct lp_run_image *image, const struct lp_run_document *file)
 {
-    if (file->closed)
+    if (file->closed || image->partial)
         return false;
     if (image->source == LP_SOURCE_DEAD_IMAGE)
         return image->flush >= file->flush;

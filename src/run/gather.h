@@ -3,8 +3,9 @@
  *
  * Owns: which of several documents of one worker is used, and what could not be read. A closed file is final. Else a
  * living worker's image beats a file written before it was copied, and a dead worker's image beats every file of its
- * flushes: its written stamp is when it was last seen, which may be before the last flush. Of files under different
- * names the first is taken. An image that is refused is named only where no file stands in for it.
+ * flushes: its written stamp is when it was last seen, which may be before the last flush. An image that went on in
+ * private memory shows the rest of us but a part, and yields to any file. Of files under different names the first is
+ * taken. An image that is refused is named only where no file stands in for it.
  *
  * Images come first: a worker that closes between the two readings has then left its last file behind. Their documents
  * are kept as text until the files are through.
@@ -21,6 +22,7 @@ struct lp_run_image {
     struct lp_run_stamp written; /* The later of its own and its file's. */
     uint64_t flush;
     enum lp_run_source source;
+    bool partial;  /* What came last is in its owner's private memory. */
     bool outdated; /* Its file is newer. */
 };
 

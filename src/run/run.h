@@ -149,8 +149,8 @@ struct lp_run_superseded {
      no_run_id       workers that ran at the same time under run ids of their own
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
-     failed_flushes  periodic writes that failed
-     clock           jumps of the wall clock
+     failed_flushes  writes of its file that failed
+     clock           jumps of the wall clock, time that a host was suspended
      troubles        what else went wrong while recording
      private_image   workers that a kill would have cost data
      saturated       sums at the limit of their type

@@ -103,6 +103,8 @@ lp_phase lp_enter(lp_profiler *profiler, lp_name name)
 
 void lp_leave(lp_phase *phase)
 {
+    if (LP_UNLIKELY(!phase))
+        return;
     struct lp_entry entry = {phase->thread, phase->serial, phase->frame};
     phase->thread = NULL;
     lp_record_leave(&entry);

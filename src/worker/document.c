@@ -3,6 +3,8 @@
 #include "clock/cpu.h"
 #include "worker/internal.h"
 
+#define HIST_TRIES 4
+
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
@@ -46,8 +48,16 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
+static bool thread_cpu(const struct lp_view *view, uint64_t tid, enum lp_document_owner owner, uint64_t *cpu_ns)
+{
+    const struct lp_header *header = lp_view_header(view);
+    if (!header->measure_cpu || owner == LP_OWNER_GONE)
+        return false;
+    return owner == LP_OWNER_SELF ? lp_cpu_of_thread(tid, cpu_ns) : lp_thread_cpu_read(header->pid, tid, cpu_ns);
+}
+
 static void take_stack(struct open_stack *open, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                       bool own)
+                       enum lp_document_owner owner)
 {
     const struct lp_stack *stack = lp_view_at(view, slot->stack, sizeof *stack);
     open->depth = stack ? GET(stack->depth) : 0;
@@ -66,8 +76,7 @@ static void take_stack(struct open_stack *open, const struct lp_view *view, cons
             .frame = frame,
         };
     }
-    open->cpu_known =
-        own && open->depth > 0 && lp_view_header(view)->measure_cpu && lp_cpu_of_thread(GET(slot->tid), &open->cpu_ns);
+    open->cpu_known = open->depth > 0 && thread_cpu(view, GET(slot->tid), owner, &open->cpu_ns);
 }
 
 /* True if the node had open entries, with their figures; *stands is false if one of them ended meanwhile. */
@@ -109,27 +118,22 @@ static void emit_if(struct lp_emit *emit, const char *key, uint64_t value)
     lp_emit_u64(emit, value);
 }
 
-static void emit_histogram(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node)
+static void emit_histogram(struct lp_emit *emit, const struct lp_hist_copy *hist)
 {
     bool any = false;
-    for (unsigned i = 0; i < LP_HIST_USED_OCTAVES; i++) {
-        const struct lp_octave *octave =
-            lp_view_at(view, atomic_load_explicit(&node->octaves[i], memory_order_acquire), sizeof *octave);
-        for (unsigned j = 0; octave && j < LP_HIST_PER_OCTAVE; j++) {
-            uint64_t count = GET(octave->counts[j]);
-            if (count == 0)
-                continue;
-            if (!any) {
-                lp_emit_key(emit, "hist");
-                lp_emit_string_begin(emit);
-            } else {
-                lp_emit_raw(emit, " ", 1);
-            }
-            any = true;
-            lp_emit_digits(emit, i * LP_HIST_PER_OCTAVE + j);
-            lp_emit_raw(emit, ":", 1);
-            lp_emit_digits(emit, count);
+    for (unsigned i = 0; i < sizeof hist->counts / sizeof hist->counts[0]; i++) {
+        if (hist->counts[i] == 0)
+            continue;
+        if (!any) {
+            lp_emit_key(emit, "hist");
+            lp_emit_string_begin(emit);
+        } else {
+            lp_emit_raw(emit, " ", 1);
         }
+        any = true;
+        lp_emit_digits(emit, i);
+        lp_emit_raw(emit, ":", 1);
+        lp_emit_digits(emit, hist->counts[i]);
     }
     if (any)
         lp_emit_string_end(emit);
@@ -179,40 +183,65 @@ static void emit_cpu(struct lp_emit *emit, const char *key, bool known, uint64_t
     }
 }
 
-static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node,
+/* All of a node's figures, as of one moment as far as they can be had so. */
+struct node_figures {
+    struct lp_core_copy core;
+    struct lp_hist_copy hist;
+    struct open_figures open;
+    bool any_open;
+};
+
+static void take_core_and_open(struct node_figures *figures, const struct lp_view *view, const struct lp_node *node,
+                               const struct open_stack *open, lp_ref ref)
+{
+    bool before, stands;
+    do { /* until no entry ended around the reading of the core: it would be in both figures, or in neither */
+        open_figures(&figures->open, view, open, ref, &before);
+        lp_view_core(view, node, &figures->core);
+        figures->any_open = open_figures(&figures->open, view, open, ref, &stands);
+    } while (before != stands);
+}
+
+/* The histogram of a copy is older than the figures beside it, which are read again. Where entries end faster than both
+   can be read, the two stay apart by those that ended in between. */
+static void take_figures(struct node_figures *figures, const struct lp_view *view, const struct lp_node *node,
                          const struct open_stack *open, lp_ref ref)
 {
-    struct lp_core_copy core;
-    struct open_figures figures;
-    bool any_open, stands;
-    bool measured = lp_view_header(view)->measure_cpu;
-    bool before;
-    do { /* until no entry ended around the reading of the core: it would be in both figures, or in neither */
-        open_figures(&figures, view, open, ref, &before);
-        lp_view_core(view, node, &core);
-        any_open = open_figures(&figures, view, open, ref, &stands);
-    } while (before != stands);
-
-    emit_if(emit, "calls", core.calls);
-    emit_if(emit, "wall_ns", core.wall_ns);
-    emit_cpu(emit, "cpu_ns", measured, core.cpu_ns);
-    emit_if(emit, "nocpu_wall_ns", core.nocpu_wall_ns);
-    emit_if(emit, "child_wall_ns", core.child_wall_ns);
-    emit_if(emit, "late_wall_ns", core.late_wall_ns);
-    if (any_open) {
-        emit_if(emit, "open_calls", figures.calls);
-        emit_if(emit, "open_wall_ns", figures.wall_ns);
-        emit_if(emit, "open_child_wall_ns", figures.child_wall_ns);
-        emit_if(emit, "open_late_wall_ns", figures.late_wall_ns);
-        emit_cpu(emit, "open_cpu_ns", figures.cpu_known, figures.cpu_ns);
+    take_core_and_open(figures, view, node, open, ref);
+    lp_view_hist(view, node, false, &figures->hist);
+    for (int i = 0; figures->hist.total != figures->core.calls && i < HIST_TRIES; i++) {
+        take_core_and_open(figures, view, node, open, ref);
+        lp_view_hist(view, node, true, &figures->hist);
     }
-    if (core.stride > 1)
-        emit_if(emit, "stride", core.stride);
+}
+
+static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const struct node_figures *figures)
+{
+    const struct lp_core_copy *core = &figures->core;
+    const struct open_figures *open = &figures->open;
+    bool measured = lp_view_header(view)->measure_cpu;
+
+    emit_if(emit, "calls", core->calls);
+    emit_if(emit, "wall_ns", core->wall_ns);
+    emit_cpu(emit, "cpu_ns", measured, core->cpu_ns);
+    emit_if(emit, "nocpu_wall_ns", core->nocpu_wall_ns);
+    emit_if(emit, "child_wall_ns", core->child_wall_ns);
+    emit_if(emit, "late_wall_ns", core->late_wall_ns);
+    if (figures->any_open) {
+        emit_if(emit, "open_calls", open->calls);
+        emit_if(emit, "open_wall_ns", open->wall_ns);
+        emit_if(emit, "open_child_wall_ns", open->child_wall_ns);
+        emit_if(emit, "open_late_wall_ns", open->late_wall_ns);
+        emit_cpu(emit, "open_cpu_ns", open->cpu_known, open->cpu_ns);
+    }
+    if (core->stride > 1)
+        emit_if(emit, "stride", core->stride);
 }
 
 static void emit_node(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node, lp_ref ref,
                       const struct open_stack *open, struct budget *budget)
 {
+    struct node_figures figures;
     lp_emit_newline(emit);
     lp_emit_open(emit, '{');
     if (node->index > 0) {
@@ -222,15 +251,16 @@ static void emit_node(struct lp_emit *emit, const struct lp_view *view, const st
         lp_emit_u64(emit, parent ? parent->index : 0);
         lp_emit_key(emit, "name");
         lp_emit_text(emit, name ? name->bytes : "", name ? name->len : 0);
-        emit_figures(emit, view, node, open, ref);
-        emit_histogram(emit, view, node);
+        take_figures(&figures, view, node, open, ref);
+        emit_figures(emit, view, &figures);
+        emit_histogram(emit, &figures.hist);
     }
     emit_counters(emit, view, node, budget);
     lp_emit_close(emit, '}');
 }
 
 static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                      bool own, struct budget *budget)
+                      enum lp_document_owner owner, struct budget *budget)
 {
     struct open_stack open;
     const struct lp_name *name = lp_view_name(view, GET(slot->name));
@@ -245,7 +275,7 @@ static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_bool(emit, GET(slot->alive) != 0);
     lp_emit_key(emit, "nodes");
     lp_emit_open(emit, '[');
-    take_stack(&open, view, slot, now_ns, own);
+    take_stack(&open, view, slot, now_ns, owner);
     lp_ref ref = slot->root;
     for (; (node = lp_view_at(view, ref, sizeof *node)) && spend(&budget->nodes);
          ref = atomic_load_explicit(&node->next_in_slot, memory_order_acquire))
@@ -276,7 +306,8 @@ static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
-void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written, bool own)
+void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
+                      enum lp_document_owner owner)
 {
     static const char opening[] = "{\"format\":\"lineprofiler-worker\",\"version\":1,\n";
     const struct lp_header *header = lp_view_header(view);
@@ -305,7 +336,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
                             view->size / sizeof(struct lp_counter)};
     lp_ref ref = atomic_load_explicit(&header->last_slot, memory_order_acquire);
     for (; (slot = lp_view_at(view, ref, sizeof *slot)) && spend(&budget.slots); ref = GET(slot->older))
-        emit_slot(emit, view, slot, written->monotonic_ns, own, &budget);
+        emit_slot(emit, view, slot, written->monotonic_ns, owner, &budget);
     lp_emit_close(emit, ']');
     lp_emit_close(emit, '}');
     lp_emit_raw(emit, "\n", 1);

@@ -10,8 +10,12 @@
 #include "base/emit.h"
 #include "image/view.h"
 
-/* Open entries are settled at written.monotonic_ns. own: the image is of this process, so that the CPU time of threads
-   with open entries can be read. */
-void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written, bool own);
+/* Whose image it is decides where the CPU time of open entries is read: from the threads' own clocks, from the
+   scheduler's figures in /proc (behind by up to a tick for a thread that runs), or nowhere. */
+enum lp_document_owner { LP_OWNER_SELF, LP_OWNER_ALIVE, LP_OWNER_GONE };
+
+/* Open entries are settled at written.monotonic_ns. */
+void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
+                      enum lp_document_owner owner);
 
 #endif

@@ -31,8 +31,11 @@ void lp_file_name_from(char *name, size_t size, const char *text)
     static const char kept[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     size_t len = strlen(text);
     len = len < size - 1 ? len : size - 1;
-    for (size_t i = 0; i < len; i++)
-        name[i] = strchr(kept, text[i]) && (i > 0 || text[i] != '.') ? text[i] : '_';
+    for (size_t i = 0; i < len; i++) {
+        name[i] = text[i];
+        if (!strchr(kept, text[i]) || (i == 0 && text[i] == '.'))
+            name[i] = '_';
+    }
     name[len] = '\0';
 }
 

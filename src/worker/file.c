@@ -1,6 +1,7 @@
 /* The worker's file: replaced as a whole, or not at all. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,28 @@
 #include "worker/document.h"
 #include "worker/internal.h"
 
+/* write(), but a file size limit is an error (EFBIG) and no SIGXFSZ, which would end the program. */
+static ssize_t write_some(int fd, const char *bytes, size_t len)
+{
+    const struct timespec no_time = {0};
+    sigset_t limit, before, pending;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    sigpending(&pending);
+    ssize_t n = write(fd, bytes, len);
+    int why = errno;
+    if (n < 0 && why == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&limit, NULL, &no_time);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return n;
+}
+
 int lp_write_all(void *fd, const char *bytes, size_t len)
 {
     while (len > 0) {
-        ssize_t n = write(*(int *)fd, bytes, len);
+        ssize_t n = write_some(*(int *)fd, bytes, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -56,8 +75,10 @@ int lp_worker_make_folder(struct lp_worker *worker)
 static int open_folder(struct lp_worker *worker)
 {
     int folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0)
+    if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
+        lp_metadata_add(worker);
         folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
     return folder;
 }
 
@@ -75,7 +96,7 @@ static int write_document(struct lp_worker *worker, int fd)
     struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
     lp_emit_init(&emit, lp_write_all, &fd);
     lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, true);
+    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
     if (lp_emit_end(&emit) != 0)
         return -1;
     return fsync(fd);
@@ -148,7 +169,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     take_troubles(header);
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, true);
+    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
     pthread_mutex_unlock(&worker->flush);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);

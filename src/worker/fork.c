@@ -39,8 +39,8 @@ static void after_fork_in_parent(void)
 {
     lp_record_after_fork_in_parent();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
         pthread_mutex_unlock(&worker->life);
-        lp_recorder_wake(&worker->recorder);
     }
     pthread_mutex_unlock(&registry_lock);
 }

@@ -105,7 +105,7 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
     int result = 0;
     snprintf(path, sizeof path, "%s/%.255s", search->folder_path, file);
     lp_emit_init(&emit, lp_buffer_put, &text);
-    lp_document_emit(&emit, view, &stamp, false);
+    lp_document_emit(&emit, view, &stamp, image.alive ? LP_OWNER_ALIVE : LP_OWNER_GONE);
     if (lp_emit_end(&emit) == 0 && worker) {
         image.worker = worker;
         image.document = text.bytes;

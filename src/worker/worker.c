@@ -66,6 +66,12 @@ int lp_worker_make_image_locked(struct lp_worker *worker)
     return 0;
 }
 
+/* 0 is none; the shortest would keep a core busy otherwise, the longest is 31 years. */
+static bool interval_fits(double seconds)
+{
+    return seconds == 0 || (seconds >= 0.001 && seconds <= 1e9);
+}
+
 static int check_options(const struct lp_worker_options *options, char *message, size_t size)
 {
     if (!options->run_dir || options->run_dir[0] != '/')
@@ -76,10 +82,8 @@ static int check_options(const struct lp_worker_options *options, char *message,
     if (options->run_id && (!options->run_id[0] || strlen(options->run_id) > LP_RUN_ID_BYTES))
         return say(message, size, LP_WORKER_BAD_OPTION, "run_id must have 1 to %d bytes; give another or none",
                    LP_RUN_ID_BYTES);
-    double longest = 1e9; /* 31 years */
-    if (!(options->snapshot_interval_s >= 0 && options->snapshot_interval_s <= longest) ||
-        !(options->sample_interval_s >= 0 && options->sample_interval_s <= longest))
-        return say(message, size, LP_WORKER_BAD_OPTION, "an interval must be a positive number of seconds, or none");
+    if (!interval_fits(options->snapshot_interval_s) || !interval_fits(options->sample_interval_s))
+        return say(message, size, LP_WORKER_BAD_OPTION, "an interval must be 0.001 to 1e9 seconds, or none");
     return LP_WORKER_OK;
 }
 

@@ -16,6 +16,7 @@ Blocks of any other kind (sh for what installs and builds, text, json) are only 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -143,11 +144,21 @@ HANDLE: dict[str, Callable[[Block, str, Path], object]] = {
 }
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; what workers that were killed in it leave in shared memory is removed."""
+    yield tmp_path
+    for image in Path(f"/dev/shm/lineprofiler-{os.geteuid()}").glob("*.img"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(tmp_path) in image.read_bytes():
+                image.unlink()
+
+
 @pytest.mark.parametrize("page", READ_ALOUD, ids=name_of)
-def test_snippets_run(page: Path, tmp_path: Path) -> None:
+def test_snippets_run(page: Path, folder: Path) -> None:
     for block in blocks(page):
         if block.kind in HANDLE:
-            HANDLE[block.kind](block, f"{name_of(page)}:{block.line}", tmp_path)
+            HANDLE[block.kind](block, f"{name_of(page)}:{block.line}", folder)
 
 
 def test_there_are_snippets() -> None:
@@ -216,14 +227,14 @@ def schema_of(name: str) -> Any:
     return json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))
 
 
-def test_the_worker_schema_accepts_what_the_readme_writes(tmp_path: Path) -> None:
+def test_the_worker_schema_accepts_what_the_readme_writes(folder: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     schema = schema_of("worker.schema.json")
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     example = next(block for block in blocks(ROOT / "README.md") if block.kind == "python")
-    run_python(example, f"README.md:{example.line}", tmp_path)
-    files = list(tmp_path.glob("profile/workers/*/w_*.json"))
+    run_python(example, f"README.md:{example.line}", folder)
+    files = list(folder.glob("profile/workers/*/w_*.json"))
     assert files
     for path in files:
         validator.validate(json.loads(path.read_text(encoding="utf-8")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -191,6 +192,29 @@ def test_a_failing_flush_does_not_stop_the_next_F6(tmp_path: Path, wait_until: W
     assert run.workers[0].troubles["failed_flushes"] > 2
     assert "failed_flushes" in {caveat.kind for caveat in run.caveats}
     assert run.tree[("a",)].calls == 1
+
+
+def test_a_file_size_limit_does_not_end_the_program_F6(child: Child, run_dir: Path) -> None:
+    done = child.run(
+        """
+import resource, signal, sys
+from lineprofiler.accounting import Profiler
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # as in programs that are not Python's
+profiler = Profiler(sys.argv[1], snapshot_interval_s=None)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+with profiler.phase("a"):
+    pass
+try:
+    profiler.snapshot()
+except OSError as error:
+    print(error.errno)
+profiler.close()
+print(signal.SIGXFSZ in signal.sigpending(), signal.SIGXFSZ in signal.pthread_sigmask(0, []))
+""",
+        run_dir,
+        options=("-W", "ignore"),
+    )
+    assert done.stdout.splitlines() == [str(errno.EFBIG), "False False"]
 
 
 def test_a_snapshot_on_demand(run_dir: Path) -> None:

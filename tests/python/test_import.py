@@ -58,3 +58,14 @@ def test_the_distribution_A1() -> None:
         if (entry := file.name) == "lineprofiler"
     ]
     assert command
+
+
+def test_the_extras_A6() -> None:
+    metadata = importlib.metadata.metadata("with-line-profiler")
+    assert {"resources", "gpu", "viztracer", "all"} <= set(metadata.get_all("Provides-Extra") or [])
+    wanted: dict[str, set[str]] = {}
+    for requirement in metadata.get_all("Requires-Dist") or []:
+        name, _, marker = requirement.partition(";")
+        wanted.setdefault(marker.split("==")[-1].strip(" \"'"), set()).add(name.strip())
+    # Resources and GPU need nothing that is not here; only viztracer is another's.
+    assert wanted == {"viztracer": {"viztracer"}, "all": {"viztracer"}}

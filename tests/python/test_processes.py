@@ -146,6 +146,35 @@ assert os.waitpid(pid, 0)[1] == 0
     }
 
 
+def test_a_forked_child_takes_a_role_of_its_own_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys, warnings
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+warnings.simplefilter("error")
+parent = accounting.start(sys.argv[1], "learner")
+for make in (lambda: Profiler(role="actor", install=True), lambda: accounting.start(None, "actor")):
+    pid = os.fork()
+    if pid == 0:
+        with make() as own:
+            assert accounting.installed_profiler() is own
+            with accounting.phase("play"):
+                pass
+        assert accounting.installed_profiler() is None
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+assert accounting.installed_profiler() is parent
+with accounting.phase("learn"):
+    pass
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert not run.caveats
+    assert [len(run.workers_of(role)) for role in ("actor", "learner")] == [2, 1]
+    assert run.tree_of("actor")[("play",)].calls == 2
+    assert list(run.tree_of("learner")) == [("learn",)]
+
+
 def test_200_forks_beside_a_recording_thread_F9(child: Child, run_dir: Path) -> None:
     code = """
 import os, sys, threading, warnings
@@ -178,3 +207,52 @@ thread.join()
     assert run.tree[("child",)].calls == 200
     assert run.tree[("child",)].counters == {"n": 200}
     assert all(worker.closed for worker in run.workers)
+
+
+def test_closed_is_final_across_a_fork_E7(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1])
+handle = profiler.phase("a")
+with handle:
+    pass
+profiler.close()
+pid = os.fork()
+with handle, profiler.phase("after"):
+    profiler.count("n")
+assert profiler.current() == ""
+profiler.close()
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 1
+    assert list(run.tree) == [("a",)]
+    assert run.tree.root.counters == {}
+
+
+def test_a_fork_before_the_first_phase_F9(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1])
+worker = profiler.worker
+for silent in (True, False):
+    pid = os.fork()
+    if pid == 0:
+        assert profiler.document() is None
+        profiler.snapshot()
+        if not silent:
+            with profiler.phase("a"):
+                pass
+            assert profiler.worker != worker
+            assert profiler.document() is not None
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 2
+    assert run.tree[("a",)].calls == 1

@@ -306,8 +306,8 @@ CAVEATS
 {RULE}
   - learner pid 4 on node07 was last written without close inside train_step,
     open 2.0s
-  - 2 periodic writes failed: until one succeeded again, what a reader saw was
-    older (learner pid 4 on node07)
+  - 2 writes failed: until one succeeded again, what a reader saw was older
+    (learner pid 4 on node07)
 """.replace("{RULE}", "─" * 80)
 
 

@@ -251,6 +251,16 @@ def test_a_run_in_progress_can_be_read_J5_EX10(run_dir: Path) -> None:
     assert not merge_run(run_dir).workers[0].open
 
 
+@pytest.mark.parametrize("depth", [100, 1500, 100_000])
+def test_metadata_that_nests_deep_costs_no_run_J3(run_dir: Path, depth: int) -> None:
+    with Profiler(run_dir) as profiler, profiler.phase("a"):
+        pass
+    (run_dir / "metadata.json").write_text('{"a":' * depth + "1" + "}" * depth)
+    run = merge_run(run_dir)
+    assert run.tree["a",].calls == 1
+    assert (depth == 100) == ("a" in run.metadata)
+
+
 def test_attempts_are_kept_apart_F4(run_dir: Path) -> None:
     record(run_dir, "actor", run_id="first", repeat=7)
     record(run_dir, "actor", run_id="second", repeat=2)

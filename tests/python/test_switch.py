@@ -341,6 +341,8 @@ def test_defaults_E10() -> None:
         "install": False,
         "measure_cpu": True,
         "thread_names": False,
+        "strict_names": False,
+        "annotate": False,
         "snapshot_interval_s": 30.0,
         "sample_interval_s": 1.0,
     }
@@ -348,6 +350,13 @@ def test_defaults_E10() -> None:
     assert {name: p.default for name, p in started.items()} == {
         name: default for name, default in defaults.items() if name != "install"
     }
+
+
+@pytest.mark.parametrize("option", ["strict_names", "annotate"])
+def test_what_is_not_there_yet_is_refused_E10(option: str, run_dir: Path) -> None:
+    with pytest.raises(ValueError, match=option):
+        Profiler(run_dir, **{option: True})  # type: ignore[arg-type]
+    assert not run_dir.exists()
 
 
 def keepers() -> int:
@@ -380,7 +389,7 @@ def test_no_thread_where_both_intervals_are_none_E10(run_dir: Path) -> None:
 @pytest.mark.parametrize("option", ["snapshot_interval_s", "sample_interval_s"])
 def test_intervals_are_checked(run_dir: Path, option: str) -> None:
     options: dict[str, Any]
-    for bad in (0, 0.0, -1, float("nan"), float("inf"), 1e10):
+    for bad in (0, 0.0, -1, float("nan"), float("inf"), 1e10, 10**400):
         options = {option: bad}
         with pytest.raises(ValueError, match=option):
             Profiler(run_dir, **options)
@@ -414,6 +423,32 @@ def test_arguments_are_checked(run_dir: Path) -> None:
             anything(**{"run_dir": run_dir, **arguments})
         gc.collect()
     assert exported() == (None, None, None)
+
+
+def test_an_open_profiler_is_not_made_again_E7(run_dir: Path, tmp_path: Path) -> None:
+    before = exported()
+    profiler = make(run_dir)
+    again: Any = profiler
+    with pytest.raises(RuntimeError, match="opened before"):
+        again.__init__(tmp_path / "other")
+    assert not profiler.closed
+    assert profiler.run_dir == str(run_dir)
+    with profiler.phase("a"):
+        pass
+    profiler.close()
+    assert exported() == before
+    assert merge_run(run_dir).workers[0].closed
+
+
+def test_a_profiler_that_could_not_be_made_can_be_made(run_dir: Path) -> None:
+    profiler = Profiler.__new__(Profiler)
+    made: Any = profiler
+    with pytest.raises(ValueError, match="run_dir"):
+        made.__init__("")
+    made.__init__(run_dir)
+    with profiler, profiler.phase("a"):
+        pass
+    assert list(merge_run(run_dir).tree) == [("a",)]
 
 
 def test_closed_is_final_E7(run_dir: Path) -> None:

@@ -231,6 +231,8 @@ static void test_counts_are_whole(void **state)
     assert_cell(lp_report_count(999), "999");
     assert_cell(lp_report_count(4800), "4,800");
     assert_cell(lp_report_count(UINT64_MAX), "18,446,744,073,709,551,615");
+    assert_cell(lp_report_number(11794), "11794");
+    assert_cell(lp_report_number(INT64_MIN), "-9223372036854775808");
     assert_cell(lp_report_signed(-1000), "-1,000");
     assert_cell(lp_report_signed(INT64_MIN), "-9,223,372,036,854,775,808");
     assert_cell(lp_report_signed(INT64_MAX), "9,223,372,036,854,775,807");

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/emit.h"
 #include "model/model.h"
@@ -228,6 +229,17 @@ static void test_cpu_that_was_not_measured(void **state)
                           "              spent off the CPU\n"
                           "              (of that part of it for which CPU time was measured)\n"
                           "  wait n/a    not measured: there are no CPU times for it\n");
+}
+
+static void test_a_process_is_named_as_other_tools_do(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    build_actors(&model);
+    model.run->workers[5].rank = -1;
+    model.run->workers[5].pid = 11794;
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    assert_non_null(strstr(text, "  imbalance: pid 11794 on node07 spent 14m in phases"));
 }
 
 /* G2 */
@@ -579,13 +591,21 @@ static void test_a_sink_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_documented_example),    cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_a_run_that_is_still_going), cmocka_unit_test(test_cpu_that_was_not_measured),
-        cmocka_unit_test(test_estimates_say_so),          cmocka_unit_test(test_estimates_in_sums_say_so),
-        cmocka_unit_test(test_workers_without_phases),    cmocka_unit_test(test_nasty_names),
-        cmocka_unit_test(test_most_workers_lost),         cmocka_unit_test(test_numbers_are_never_cut),
-        cmocka_unit_test(test_many_roles_and_hosts),      cmocka_unit_test(test_a_wide_page_in_colour),
-        cmocka_unit_test(test_colour_adds_nothing),       cmocka_unit_test(test_a_sink_that_fails),
+        cmocka_unit_test(test_the_documented_example),
+        cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_a_run_that_is_still_going),
+        cmocka_unit_test(test_cpu_that_was_not_measured),
+        cmocka_unit_test(test_a_process_is_named_as_other_tools_do),
+        cmocka_unit_test(test_estimates_say_so),
+        cmocka_unit_test(test_estimates_in_sums_say_so),
+        cmocka_unit_test(test_workers_without_phases),
+        cmocka_unit_test(test_nasty_names),
+        cmocka_unit_test(test_most_workers_lost),
+        cmocka_unit_test(test_numbers_are_never_cut),
+        cmocka_unit_test(test_many_roles_and_hosts),
+        cmocka_unit_test(test_a_wide_page_in_colour),
+        cmocka_unit_test(test_colour_adds_nothing),
+        cmocka_unit_test(test_a_sink_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -27,6 +27,7 @@ struct spec {
     const char *worker, *run_id, *role, *host, *boot_id, *state, *image, *origin, *troubles, *thread_names, *interval;
     long pid, rank;
     uint64_t start_s, written_s; /* After EPOCH. */
+    uint64_t suspended_s;        /* Between the two. */
     const char *threads;         /* JSON, the whole array. */
 };
 
@@ -35,11 +36,11 @@ struct spec {
 #define ONE_THREAD(nodes) "[{\"name\":\"MainThread\",\"tid\":7,\"alive\":true,\"nodes\":[{}" nodes "]}]"
 #define STEP ",{\"parent\":0,\"name\":\"step\",\"calls\":2,\"wall_ns\":60,\"cpu_ns\":30,\"hist\":\"30:2\"}"
 
-static inline void put_stamp(FILE *out, const char *key, uint64_t seconds)
+static inline void put_stamp(FILE *out, const char *key, uint64_t seconds, uint64_t suspended_s)
 {
     fprintf(out, "\"%s\":{\"realtime_ns\":%llu,\"monotonic_ns\":%llu,\"boottime_ns\":%llu},", key,
             (unsigned long long)(EPOCH + seconds * SECOND), (unsigned long long)((1000 + seconds) * SECOND),
-            (unsigned long long)((1000 + seconds) * SECOND));
+            (unsigned long long)((1000 + seconds + suspended_s) * SECOND));
 }
 
 /* To be freed. Kept out of line: gcc 12 takes the stream's buffer for a variable that is gone. */
@@ -60,8 +61,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out, "\"run_id_origin\":\"%s\",\"settings\":{\"measure_cpu\":true,\"thread_names\":%s,",
             OR(spec->origin, "inherited"), OR(spec->thread_names, "false"));
     fprintf(out, "\"snapshot_interval_s\":%s,\"sample_interval_s\":1.0},", OR(spec->interval, "30.0"));
-    put_stamp(out, "started", spec->start_s);
-    put_stamp(out, "written", OR(spec->written_s, 100));
+    put_stamp(out, "started", spec->start_s, 0);
+    put_stamp(out, "written", OR(spec->written_s, 100), spec->suspended_s);
     fprintf(out, "\"state\":\"%s\",\"flush\":3,\"clock\":{\"wall\":\"tsc\",\"cpu\":\"token\"},\"image\":\"%s\",",
             OR(spec->state, "closed"), OR(spec->image, "shared"));
     fprintf(out, "\"troubles\":%s,\"threads\":%s}\n", OR(spec->troubles, "{}"), OR(spec->threads, ONE_THREAD(STEP)));

@@ -139,6 +139,27 @@ static void test_a_closed_file_is_final(void **state)
     end(&scene);
 }
 
+/* What did not fit into shared memory is in the file alone, and an image without it looks whole. */
+static void check_partial_image(enum lp_run_source source)
+{
+    struct scene scene;
+    struct spec file = worker_at(NAME, 50, "running"), image = worker_at(NAME, 70, "running");
+    image.image = "private";
+    begin(&scene);
+    write_worker(scene.folder, &file);
+    add_image(&scene, &image, source);
+    assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 50);
+    assert_int_equal(scene.gather.n_unreadable, 0);
+    end(&scene);
+}
+
+static void test_a_partial_image_yields_to_any_file_J5_F7(void **state)
+{
+    (void)state;
+    check_partial_image(LP_SOURCE_LIVE_IMAGE);
+    check_partial_image(LP_SOURCE_DEAD_IMAGE);
+}
+
 static void test_an_image_needs_no_file(void **state)
 {
     (void)state;
@@ -241,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_a_dead_workers_image_beats_its_last_flush_F7),
         cmocka_unit_test(test_a_dead_image_yields_to_a_later_flush),
         cmocka_unit_test(test_a_closed_file_is_final),
+        cmocka_unit_test(test_a_partial_image_yields_to_any_file_J5_F7),
         cmocka_unit_test(test_an_image_needs_no_file),
         cmocka_unit_test(test_an_image_makes_up_for_a_broken_file),
         cmocka_unit_test(test_a_file_stands_in_for_a_broken_image),
