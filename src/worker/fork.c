@@ -30,7 +30,11 @@ static void make_locks_anew(void)
 /* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
 static void wait_for_flush(struct lp_worker *worker, const struct timespec *until)
 {
-    if (pthread_mutex_clocklock(&worker->flush, CLOCK_MONOTONIC, until) == 0)
+    long nap_ns = 0;
+    int failed;
+    while ((failed = pthread_mutex_trylock(&worker->flush)) != 0 && lp_nap_before(until, &nap_ns))
+        continue;
+    if (!failed)
         pthread_mutex_unlock(&worker->flush);
 }
 

@@ -84,6 +84,8 @@ void lp_keeper_init(struct lp_keeper *keeper);
 void lp_keeper_start_locked(struct lp_worker *worker);
 /* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. */
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
+/* Sleeps a little, longer from call to call (*nap_ns is 0 at first); false once that time of CLOCK_MONOTONIC has come. */
+bool lp_nap_before(const struct timespec *until, long *nap_ns);
 
 /* fork.c */
 /* Before the first recorder of the process is made: from now on forks are attended to. In a child that was cloned

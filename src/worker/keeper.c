@@ -11,6 +11,8 @@
 #include "worker/internal.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
+#define FIRST_NAP_NS 20000
+#define LONGEST_NAP_NS 5000000
 #define STACK_BYTES (256u << 10)
 
 static uint64_t now_ns(void)
@@ -120,6 +122,17 @@ void lp_keeper_start_locked(struct lp_worker *worker)
     keeper->running = start_thread(worker) == 0;
 }
 
+bool lp_nap_before(const struct timespec *until, long *nap_ns)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec > until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec))
+        return false;
+    *nap_ns = *nap_ns == 0 ? FIRST_NAP_NS : *nap_ns < LONGEST_NAP_NS ? 2 * *nap_ns : *nap_ns;
+    nanosleep(&(struct timespec){.tv_nsec = *nap_ns}, NULL);
+    return true;
+}
+
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
@@ -129,7 +142,13 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
     keeper->stop = true;
     pthread_cond_signal(&keeper->wake);
     pthread_mutex_unlock(&keeper->lock);
-    int failed =
-        until ? pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, until) : pthread_join(keeper->thread, NULL);
+    int failed;
+    if (until) {
+        long nap_ns = 0;
+        while ((failed = pthread_tryjoin_np(keeper->thread, NULL)) != 0 && lp_nap_before(until, &nap_ns))
+            continue;
+    } else {
+        failed = pthread_join(keeper->thread, NULL);
+    }
     keeper->running = failed != 0;
 }
