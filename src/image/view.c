@@ -13,13 +13,14 @@
 #define PATIENT_TRIES 2000
 #define PATIENCE_NS 50000
 #define LARGEST_IMAGE (1u << 30)
+#define COPY_TRIES 16
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 void lp_view_own(struct lp_view *view, const struct lp_image *image)
 {
     view->base = image->base;
-    view->size = atomic_load(&lp_image_header(image)->used);
+    view->size = image->reserved; /* a ref that is to be found there is mapped, also if it came after us */
     view->fd = -1;
     view->copy = NULL;
 }
@@ -52,24 +53,40 @@ static size_t meaningful_bytes(const struct lp_header *header, off_t file_bytes)
     return size < LARGEST_IMAGE ? (size_t)size : LARGEST_IMAGE;
 }
 
+/* Makes the copy longer: from what it has to size. */
+static bool copy_up_to(struct lp_view *view, size_t size)
+{
+    char *longer = aligned_alloc(LP_LINE, (size + LP_LINE - 1) / LP_LINE * LP_LINE);
+    if (!longer)
+        return false;
+    if (view->copy)
+        memcpy(longer, view->copy, view->size);
+    free(view->copy);
+    view->base = view->copy = longer;
+    size_t from = view->size;
+    view->size = size;
+    return read_at(view->fd, longer + from, size - from, from);
+}
+
 int lp_view_foreign(struct lp_view *view, int fd)
 {
     struct stat st;
     struct lp_header header;
     *view = (struct lp_view){.fd = fd};
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, (char *)&header, sizeof header, 0) ||
-        !header_fits(&header))
-        return -1;
-    view->size = meaningful_bytes(&header, st.st_size);
-    if (view->size < sizeof header)
-        return -1;
-    view->copy = aligned_alloc(LP_LINE, (view->size + LP_LINE - 1) / LP_LINE * LP_LINE);
-    view->base = view->copy;
-    if (!view->copy || !read_at(fd, view->copy, view->size, 0) || !header_fits(lp_view_header(view))) {
-        lp_view_release(view);
-        return -1;
+    /* While we read, the owner may link what lies beyond. Lists grow at their heads: if that were missing, so would be
+       all of the list. So the end is looked up again until nothing was added. */
+    for (int i = 0;; i++) {
+        if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, (char *)&header, sizeof header, 0) ||
+            !header_fits(&header))
+            break;
+        size_t size = meaningful_bytes(&header, st.st_size);
+        if (view->copy && (size <= view->size || i >= COPY_TRIES))
+            return 0;
+        if (size < sizeof header || !copy_up_to(view, size) || !header_fits(lp_view_header(view)))
+            break;
     }
-    return 0;
+    lp_view_release(view);
+    return -1;
 }
 
 void lp_view_release(struct lp_view *view)

@@ -25,10 +25,10 @@ static int own_machine(const char *shm_options, const char *text)
 static void put(const char *folder, const char *file, const char *text)
 {
     char path[256];
-    for (const char *slash = folder; slash; slash = strchr(slash + 1, '/')) {
-        const char *end = strchr(slash + 1, '/');
-        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s", (int)(end ? end - folder : (long)strlen(folder)), folder);
-        mkdir(path, 0700);
+    for (size_t len = 1; len <= strlen(folder); len++) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s", (int)len, folder);
+        if (folder[len] == '/' || folder[len] == '\0')
+            mkdir(path, 0700);
     }
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", folder, file);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);

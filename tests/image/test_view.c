@@ -397,6 +397,7 @@ struct traffic {
     struct recording recording;
     _Atomic uint64_t entered, left; /* stepped before an entry, and after its end */
     atomic_bool enough;
+    _Atomic int finished;
 };
 
 static void *pass_through(void *context)
@@ -479,6 +480,81 @@ static void test_a_histogram_is_as_new_as_its_calls_J5(void **state)
     recording_close(&recording);
 }
 
+/* Lists grow at their heads while they are read: what was there before must not be missed. */
+static void *add_counters(void *context)
+{
+    struct traffic *traffic = context;
+    char name[32];
+    for (unsigned i = 0; i < 500; i++) {
+        struct lp_entry entry = enter(&traffic->recording, "steady");
+        snprintf(name, sizeof name, "counter %u", i);
+        lp_record_count(&traffic->recording.recorder, name_of("first"), 1);
+        lp_record_count(&traffic->recording.recorder, name_of(name), 1);
+        leave(&entry);
+    }
+    atomic_fetch_add(&traffic->finished, 1);
+    return NULL;
+}
+
+static void *add_slots(void *context)
+{
+    struct traffic *traffic = context;
+    pthread_t thread;
+    for (int i = 0; i < 100; i++) {
+        CHECK(pthread_create(&thread, NULL, record_a_little, &traffic->recording) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    atomic_fetch_add(&traffic->finished, 1);
+    return NULL;
+}
+
+static size_t name_after_itself(void *context, char *name, size_t size)
+{
+    static _Atomic unsigned n; /* ever new: each thread gets a slot of its own */
+    (void)context;
+    return (size_t)snprintf(name, size, "thread %u", atomic_fetch_add(&n, 1));
+}
+
+static void watch_lists_grow(struct traffic *traffic, bool own)
+{
+    uint64_t steady = 0;
+    while (atomic_load(&traffic->finished) < 2) {
+        struct lp_view view;
+        struct counter_figures first;
+        if (own)
+            lp_view_own(&view, &traffic->recording.recorder.image);
+        else
+            assert_int_equal(lp_view_foreign(&view, traffic->recording.recorder.image.fd), 0);
+        json_t *document = document_of_view(&view, own);
+        lp_view_release(&view);
+        assert_true(figures_at(document, "iteration/learn").calls >= 10);
+        uint64_t calls = figures_at(document, "steady").calls;
+        assert_true(calls >= steady);
+        assert_true(!calls || (counter_at(document, "steady", "first", &first) && first.calls >= calls));
+        steady = calls;
+        json_decref(document);
+    }
+}
+
+static void test_what_was_there_is_seen_while_lists_grow(void **state)
+{
+    static struct traffic traffic;
+    pthread_t threads[2];
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        recording_open_with(&traffic.recording,
+                            &(struct recording_options){.keep_thread_names = true, .thread_name = name_after_itself});
+        atomic_store(&traffic.finished, 0);
+        record_a_little(&traffic.recording);
+        assert_int_equal(pthread_create(&threads[0], NULL, add_counters, &traffic), 0);
+        assert_int_equal(pthread_create(&threads[1], NULL, add_slots, &traffic), 0);
+        watch_lists_grow(&traffic, round % 2 || traffic.recording.recorder.image.fd < 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        recording_close(&traffic.recording);
+    }
+}
+
 /* The same through the file of another process. */
 struct shared_counts {
     _Atomic uint64_t entered, left;
@@ -557,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_a_change_that_takes_long_is_waited_for),
         cmocka_unit_test(test_an_entry_is_open_or_ended_never_both),
         cmocka_unit_test(test_a_histogram_is_as_new_as_its_calls_J5),
+        cmocka_unit_test(test_what_was_there_is_seen_while_lists_grow),
         cmocka_unit_test(test_another_process_can_be_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
