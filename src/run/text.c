@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wtf8.h"
+
 int lp_text_copy(struct lp_text *text, struct lp_view from)
 {
     *text = (struct lp_text){NULL, 0};
@@ -116,31 +118,9 @@ ptrdiff_t lp_text_decode(char *to, struct lp_view from)
     return (ptrdiff_t)made;
 }
 
-static bool continues(struct lp_view from, size_t count)
-{
-    if (from.len < count)
-        return false;
-    for (size_t i = 1; i < count; i++)
-        if (((unsigned char)from.bytes[i] & 0xc0) != 0x80)
-            return false;
-    return true;
-}
-
 size_t lp_text_sequence(struct lp_view from)
 {
-    if (!from.len)
-        return 0;
-    unsigned char first = (unsigned char)from.bytes[0];
-    unsigned char second = from.len > 1 ? (unsigned char)from.bytes[1] : 0;
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first < 0xe0)
-        return continues(from, 2) ? 2 : 0;
-    if ((first & 0xf0) == 0xe0)
-        return continues(from, 3) && (first != 0xe0 || second >= 0xa0) ? 3 : 0;
-    if (first >= 0xf0 && first <= 0xf4)
-        return continues(from, 4) && (first != 0xf0 || second >= 0x90) && (first != 0xf4 || second < 0x90) ? 4 : 0;
-    return 0;
+    return from.len ? lp_wtf8_sequence(from.bytes, from.len) : 0;
 }
 
 static size_t put_escaped_surrogate(char *to, unsigned code)
