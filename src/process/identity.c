@@ -77,24 +77,37 @@ static void read_batch(struct lp_identity *identity)
     }
 }
 
-/* State letter and field 22 of a stat file; false if it cannot be read. */
-static bool read_stat(const char *path, char *state, uint64_t *start_ticks)
+/* What we need of a stat file. */
+struct stat_line {
+    char state;
+    unsigned long threads;
+    uint64_t start_ticks; /* field 22 */
+};
+
+/* The text after so many blanks; NULL if there are fewer. */
+static const char *skip_fields(const char *text, int n)
+{
+    while (text && n-- > 0 && (text = strchr(text, ' ')))
+        text++;
+    return text;
+}
+
+/* False if it cannot be read; errno says why. */
+static bool read_stat(const char *path, struct stat_line *line)
 {
     char text[1024];
     ssize_t n = read_file(path, text, sizeof text - 1);
     if (n <= 0)
         return false;
     text[n] = '\0';
-    errno = EINVAL;                         /* what a caller finds if this is no stat line */
-    const char *field = strrchr(text, ')'); /* the command before it may hold anything */
-    if (!field || strlen(field) < 3)
+    errno = EINVAL;
+    const char *state = skip_fields(strrchr(text, ')'), 1); /* the command before it may hold anything */
+    const char *threads = skip_fields(state, 17), *start_ticks = skip_fields(threads, 2);
+    if (!start_ticks)
         return false;
-    *state = field[2];
-    for (int i = 2; field && i < 22; i++)
-        field = strchr(field + 1, ' ');
-    if (!field)
-        return false;
-    *start_ticks = strtoull(field + 1, NULL, 10);
+    line->state = *state;
+    line->threads = strtoul(threads, NULL, 10);
+    line->start_ticks = strtoull(start_ticks, NULL, 10);
     return true;
 }
 
@@ -106,14 +119,16 @@ static uint64_t pid_namespace(void)
 
 enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
 {
-    char path[64], state;
-    uint64_t start_ticks;
+    char path[64];
+    struct stat_line line;
     if (process->pid_namespace == 0 || process->pid_namespace != pid_namespace() || process->start_ticks == 0)
         return LP_PROCESS_UNKNOWN;
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process->pid);
-    if (!read_stat(path, &state, &start_ticks))
+    if (!read_stat(path, &line))
         return errno == ENOENT || errno == ESRCH ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
-    return start_ticks != process->start_ticks || state == 'Z' || state == 'X' ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
+    /* A main thread that ended alone looks like a zombie too. */
+    bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
+    return line.start_ticks != process->start_ticks || ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
 }
 
 bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)
@@ -163,14 +178,15 @@ static void read_command(struct lp_identity *identity)
 
 void lp_identity_read(struct lp_identity *identity)
 {
-    char state;
+    struct stat_line line;
     memset(identity, 0, sizeof *identity);
     identity->pid = getpid();
     identity->parent_pid = getppid();
     identity->pid_namespace = pid_namespace();
     if (gethostname(identity->host, sizeof identity->host - 1) != 0 || !identity->host[0])
         snprintf(identity->host, sizeof identity->host, "unknown");
-    read_stat("/proc/self/stat", &state, &identity->process_start_ticks);
+    if (read_stat("/proc/self/stat", &line))
+        identity->process_start_ticks = line.start_ticks;
     lp_boot_id_read(identity->boot_id, sizeof identity->boot_id);
     read_launcher(identity);
     read_batch(identity);

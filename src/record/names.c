@@ -133,6 +133,11 @@ struct lp_name_text lp_name_text(lp_name_id id)
     return (struct lp_name_text){entry->bytes, entry->len};
 }
 
+void lp_names_make_lock_anew(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
 void lp_names_before_fork(void)
 {
     pthread_mutex_lock(&lock);

@@ -30,6 +30,7 @@ struct lp_name_text lp_name_text(lp_name_id id);
 
 /* Around fork: hold the table, so that the child does not inherit it locked or half changed. */
 void lp_names_before_fork(void);
+void lp_names_make_lock_anew(void); /* where no handler held it */
 void lp_names_after_fork(void);
 
 #endif

@@ -98,6 +98,11 @@ extern __thread struct lp_thread_cache lp_thread_cache __attribute__((tls_model(
 
 /* Reads as 1, and as 0 in a child that was cloned without running fork handlers. */
 extern _Atomic uint32_t *lp_fork_word;
+/* False in such a child: all that it finds is its parent's. */
+static inline bool lp_record_is_here(void)
+{
+    return atomic_load_explicit(lp_fork_word, memory_order_relaxed) != 0;
+}
 
 /* Prepares a recorder without an image; call lp_recorder_start once the image stands. Returns 0 or -1. */
 int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hooks *hooks, bool measure_cpu,
@@ -114,6 +119,8 @@ void lp_recorder_release(struct lp_recorder *recorder);
    running recorder forgets its parent's threads and image and is idle again: its next boundary calls begin. Scopes that
    were open across the fork are ignored there. */
 void lp_record_before_fork(void);
+/* Before the above, in a child that was cloned without fork handlers. */
+void lp_record_make_locks_anew(void);
 void lp_record_after_fork_in_parent(void);
 void lp_record_after_fork_in_child(void);
 

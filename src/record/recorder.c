@@ -20,7 +20,7 @@ static _Atomic uint64_t last_key;
 static void thread_ends(void *value)
 {
     (void)value;
-    if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
+    if (!lp_record_is_here())
         return; /* a clone that ran no fork handlers: the images are its parent's, and the locks in any state */
     pthread_mutex_lock(&registry_lock);
     for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next) {
@@ -118,6 +118,14 @@ void lp_recorder_release(struct lp_recorder *recorder)
     lp_table_release(&recorder->paths);
     lp_table_release(&recorder->name_refs);
     pthread_mutex_destroy(&recorder->lock);
+}
+
+void lp_record_make_locks_anew(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next)
+        pthread_mutex_init(&recorder->lock, NULL);
+    lp_names_make_lock_anew();
 }
 
 void lp_record_before_fork(void)

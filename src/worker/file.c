@@ -159,10 +159,12 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     struct lp_buffer text = {0};
     struct lp_emit emit;
     struct lp_view view;
+    if (!lp_record_is_here())
+        return NULL;
     pthread_mutex_lock(&worker->flush);
     struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
     struct lp_header *header = lp_image_header(&worker->recorder.image);
-    if (header->version == 0) { /* a forked child that has recorded nothing */
+    if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
         pthread_mutex_unlock(&worker->flush);
         return NULL;
     }

@@ -14,23 +14,38 @@ static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lp_worker *registry; /* guarded by registry_lock */
 
-/* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
-static void wait_for_flush(struct lp_worker *worker)
+/* In a child that was cloned without fork handlers: threads of its parent may have held any lock, and the keeper is not
+   here. */
+static void make_locks_anew(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += FLUSH_WAIT_SECONDS;
-    if (pthread_mutex_timedlock(&worker->flush, &until) == 0)
+    pthread_mutex_init(&registry_lock, NULL);
+    for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        pthread_mutex_init(&worker->life, NULL);
+        pthread_mutex_init(&worker->flush, NULL);
+        lp_keeper_init(&worker->keeper);
+    }
+    lp_record_make_locks_anew();
+}
+
+/* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
+static void wait_for_flush(struct lp_worker *worker, const struct timespec *until)
+{
+    if (pthread_mutex_clocklock(&worker->flush, CLOCK_MONOTONIC, until) == 0)
         pthread_mutex_unlock(&worker->flush);
 }
 
 static void before_fork(void)
 {
+    struct timespec until; /* for all workers together */
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += FLUSH_WAIT_SECONDS;
+    if (!lp_record_is_here())
+        make_locks_anew();
     pthread_mutex_lock(&registry_lock);
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         pthread_mutex_lock(&worker->life);
-        lp_keeper_stop_locked(worker, true);
-        wait_for_flush(worker);
+        lp_keeper_stop_locked(worker, &until);
+        wait_for_flush(worker, &until);
     }
     lp_record_before_fork();
 }
@@ -62,9 +77,17 @@ static void watch(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-void lp_fork_watch(struct lp_worker *worker)
+void lp_fork_prepare(void)
 {
     pthread_once(&watch_once, watch);
+    if (lp_record_is_here())
+        return;
+    before_fork();
+    after_fork_in_child();
+}
+
+void lp_fork_watch(struct lp_worker *worker)
+{
     pthread_mutex_lock(&registry_lock);
     worker->next = registry;
     registry = worker;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/emit.h"
 #include "process/identity.h"
@@ -18,11 +19,11 @@
 #define LP_FILE_NAME_BYTES 256
 
 struct lp_keeper {
-    pthread_mutex_t lock; /* guards stop */
+    pthread_mutex_t lock; /* guards stop, leaving */
     pthread_cond_t wake;
     pthread_t thread;
-    bool running; /* guarded by the worker's life lock */
-    bool stop;
+    bool running;           /* guarded by the worker's life lock */
+    bool stop, leaving;     /* asked to end; has seen it */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
 };
 
@@ -81,10 +82,13 @@ int lp_metadata_add(const struct lp_worker *worker);
 /* keeper.c */
 void lp_keeper_init(struct lp_keeper *keeper);
 void lp_keeper_start_locked(struct lp_worker *worker);
-/* Asks the keeper to end and waits for it, at most two seconds if bounded (a hung file system must not hang a fork). */
-void lp_keeper_stop_locked(struct lp_worker *worker, bool bounded);
+/* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. */
+void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
 
 /* fork.c */
+/* Before the first recorder of the process is made: from now on forks are attended to. In a child that was cloned
+   without fork handlers, makes up for them, so that what is opened there records. */
+void lp_fork_prepare(void);
 void lp_fork_watch(struct lp_worker *worker);
 void lp_fork_unwatch(struct lp_worker *worker);
 

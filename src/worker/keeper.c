@@ -11,7 +11,7 @@
 #include "worker/internal.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
-#define STOP_SECONDS 2
+#define STACK_BYTES (256u << 10)
 
 static uint64_t now_ns(void)
 {
@@ -28,7 +28,7 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    keeper->running = keeper->stop = false;
+    keeper->running = keeper->stop = keeper->leaving = false;
     keeper->next_flush_ns = 0;
 }
 
@@ -40,9 +40,9 @@ static bool stopped_before(struct lp_keeper *keeper, uint64_t until_ns)
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->stop && pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until) != ETIMEDOUT)
         continue;
-    bool stop = keeper->stop;
+    keeper->leaving = keeper->stop;
     pthread_mutex_unlock(&keeper->lock);
-    return stop;
+    return keeper->leaving;
 }
 
 static uint64_t tick_ns(const struct lp_worker *worker)
@@ -76,14 +76,34 @@ static void *keep(void *context)
     return NULL;
 }
 
-/* A keeper that did not stop in time for a fork, in a hanging flush, goes on if it has not ended meanwhile. */
-static bool ended(struct lp_keeper *keeper)
+/* A keeper that did not stop in time for a fork, in a hanging flush, goes on if it has not seen the request meanwhile. */
+static bool goes_on(struct lp_keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    bool asked = keeper->stop;
+    bool leaving = keeper->leaving;
     keeper->stop = false;
     pthread_mutex_unlock(&keeper->lock);
-    return asked && pthread_tryjoin_np(keeper->thread, NULL) == 0;
+    if (leaving)
+        pthread_join(keeper->thread, NULL);
+    return !leaving;
+}
+
+/* libc takes the program's thread-local variables out of a thread's stack: where they leave no room in a small one, the
+   default must do. */
+static int start_thread(struct lp_worker *worker)
+{
+    sigset_t all, before;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&worker->keeper.thread, &small, keep, worker);
+    if (failed)
+        failed = pthread_create(&worker->keeper.thread, NULL, keep, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&small);
+    return failed;
 }
 
 void lp_keeper_start_locked(struct lp_worker *worker)
@@ -91,24 +111,16 @@ void lp_keeper_start_locked(struct lp_worker *worker)
     struct lp_keeper *keeper = &worker->keeper;
     if (!worker->snapshot_ns && !worker->sample_ns)
         return;
-    if (keeper->running && !ended(keeper))
+    if (keeper->running && goes_on(keeper))
         return;
-    sigset_t all, before;
-    pthread_attr_t attributes;
     if (keeper->next_flush_ns == 0)
         keeper->next_flush_ns =
             now_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
-    keeper->stop = false;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 256u << 10);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    keeper->running = pthread_create(&keeper->thread, &attributes, keep, worker) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    keeper->stop = keeper->leaving = false;
+    keeper->running = start_thread(worker) == 0;
 }
 
-void lp_keeper_stop_locked(struct lp_worker *worker, bool bounded)
+void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
     if (!keeper->running)
@@ -117,13 +129,7 @@ void lp_keeper_stop_locked(struct lp_worker *worker, bool bounded)
     keeper->stop = true;
     pthread_cond_signal(&keeper->wake);
     pthread_mutex_unlock(&keeper->lock);
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += STOP_SECONDS;
-    if (!bounded) {
-        pthread_join(keeper->thread, NULL);
-        keeper->running = false;
-    } else if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
-        keeper->running = false;
-    }
+    int failed =
+        until ? pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, until) : pthread_join(keeper->thread, NULL);
+    keeper->running = failed != 0;
 }

@@ -17,6 +17,7 @@
 
 #include "worker/internal.h"
 
+#define LOCK "metadata.json.lock"
 #define LARGEST_METADATA (16 << 20)
 #define LOCK_TRIES 100
 #define LOCK_PAUSE_NS 50000000
@@ -70,7 +71,7 @@ static char *read_whole(int folder, size_t *len)
 static bool has_run(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
-    while (found && !(found[-1] == '\n' && found[strlen(key)] == ':'))
+    while (found && (found == text || found[-1] != '\n' || found[strlen(key)] != ':'))
         found = strstr(found + 1, key);
     return found != NULL;
 }
@@ -85,10 +86,18 @@ static size_t end_of_lines(const char *text, size_t len)
     return len - tail;
 }
 
-static int write_whole(int folder, const char *kept, size_t kept_len, const struct lp_buffer *line)
+/* The worker's eight random digits: files of that name are nobody else's. */
+static const char *digits_of(const struct lp_worker *worker)
+{
+    size_t len = strlen(worker->name);
+    return worker->name + (len < 8 ? 0 : len - 8);
+}
+
+static int write_whole(int folder, const struct lp_worker *worker, const char *kept, size_t kept_len,
+                       const struct lp_buffer *line)
 {
     char temporary[64];
-    snprintf(temporary, sizeof temporary, "metadata.json.%d.tmp", (int)getpid());
+    snprintf(temporary, sizeof temporary, "metadata.json.%s.tmp", digits_of(worker));
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
@@ -132,7 +141,7 @@ static int add_locked(int folder, const struct lp_worker *worker)
     size_t kept = text ? end_of_lines(text, len) : 0;
     if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
         renameat(folder, "metadata.json", folder, "metadata.json.damaged");
-    failed = write_whole(folder, kept ? text : NULL, kept, &line);
+    failed = write_whole(folder, worker, kept ? text : NULL, kept, &line);
 done:
     free(text);
     free(key.bytes);
@@ -140,32 +149,53 @@ done:
     return failed;
 }
 
-/* Takes the lock file; one that does not change for two seconds belongs to the dead and is removed. */
-static int take_lock(int folder)
+/* Creates a file that is not there; its identity, or false. */
+static bool create(int folder, const char *name, struct stat *st)
 {
-    struct stat before = {0}, now;
-    int unchanged = 0;
-    for (int i = 0; i < LOCK_TRIES; i++) {
-        int fd = openat(folder, "metadata.json.lock", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0) {
-            close(fd);
-            return 0;
-        }
-        if (errno != EEXIST)
-            return -1;
-        if (fstatat(folder, "metadata.json.lock", &now, AT_SYMLINK_NOFOLLOW) == 0) {
-            bool same = now.st_ino == before.st_ino && now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
-                        now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;
-            unchanged = same ? unchanged + 1 : 0;
-            before = now;
-            if (unchanged >= STALE_TRIES)
-                unlinkat(folder, "metadata.json.lock", 0);
-        }
-        const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-        nanosleep(&pause, NULL);
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    bool created = fstat(fd, st) == 0;
+    close(fd);
+    return created;
+}
+
+static bool is_lock(int folder, const struct stat *st)
+{
+    struct stat now;
+    return fstatat(folder, LOCK, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == st->st_ino &&
+           now.st_dev == st->st_dev;
+}
+
+/* Not the lock of somebody who took us for dead. */
+static void release_lock(int folder, const struct stat *st)
+{
+    int why = errno;
+    if (is_lock(folder, st))
+        unlinkat(folder, LOCK, 0);
+    errno = why;
+}
+
+static void pause_a_little(void)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    nanosleep(&pause, NULL);
+}
+
+/* Puts a lock of our own in the place of a dead process's, and waits whether it stays: several may try at once, and the
+   last one has it. */
+static bool take_over(int folder, const struct lp_worker *worker, struct stat *st)
+{
+    char name[64];
+    snprintf(name, sizeof name, LOCK ".%s", digits_of(worker));
+    if (!create(folder, name, st))
+        return false;
+    if (renameat(folder, name, folder, LOCK) != 0) {
+        unlinkat(folder, name, 0);
+        return false;
     }
-    errno = EBUSY;
-    return -1;
+    pause_a_little();
+    return is_lock(folder, st);
 }
 
 /* True without taking the lock if the run is there already, as it is for all workers but the first. */
@@ -183,18 +213,48 @@ static bool known(int folder, const struct lp_worker *worker)
     return found;
 }
 
+/* Takes the lock file, *lock being its identity, or finds that another worker of the run has added it meanwhile. A lock
+   that does not change for two seconds belongs to the dead. */
+static int take_lock(int folder, const struct lp_worker *worker, struct stat *lock, bool *added)
+{
+    struct stat before = {0}, now;
+    int unchanged = 0;
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (create(folder, LOCK, lock))
+            return 0;
+        if (errno != EEXIST)
+            return -1;
+        if (fstatat(folder, LOCK, &now, AT_SYMLINK_NOFOLLOW) == 0) {
+            bool same = now.st_ino == before.st_ino && now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+                        now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;
+            unchanged = same ? unchanged + 1 : 0;
+            before = now;
+            if (unchanged >= STALE_TRIES && take_over(folder, worker, lock))
+                return 0;
+        }
+        pause_a_little();
+        *added = known(folder, worker);
+        if (*added)
+            return 0;
+    }
+    errno = EBUSY;
+    return -1;
+}
+
 int lp_metadata_add(const struct lp_worker *worker)
 {
+    struct stat lock;
+    bool added;
     int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
     int failed = 0;
-    if (!known(folder, worker)) {
-        failed = take_lock(folder);
-        if (!failed) {
-            failed = add_locked(folder, worker);
-            unlinkat(folder, "metadata.json.lock", 0);
-        }
+    added = known(folder, worker);
+    if (!added)
+        failed = take_lock(folder, worker, &lock, &added);
+    if (!added && !failed) {
+        failed = add_locked(folder, worker);
+        release_lock(folder, &lock);
     }
     int why = errno;
     close(folder);

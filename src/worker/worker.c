@@ -31,6 +31,17 @@ static size_t kernel_thread_name(void *context, char *name, size_t size)
     return strnlen(name, size);
 }
 
+/* In a forked child: an image of its own. Who asks for the document meanwhile waits. */
+static int replace_image_locked(struct lp_worker *worker)
+{
+    pthread_mutex_lock(&worker->flush);
+    lp_image_destroy(&worker->recorder.image);
+    worker->run_id_origin = LP_RUN_ID_INHERITED;
+    int failed = lp_worker_make_image_locked(worker);
+    pthread_mutex_unlock(&worker->flush);
+    return failed;
+}
+
 /* The recorder's hook: at the first boundary here, in a forked child, or after a fork in the parent. */
 static int begin(void *context)
 {
@@ -38,10 +49,10 @@ static int begin(void *context)
     pthread_mutex_lock(&worker->life);
     bool ok = !atomic_load(&worker->closed);
     if (ok && worker->foreign) {
-        lp_image_destroy(&worker->recorder.image);
-        worker->run_id_origin = LP_RUN_ID_INHERITED;
-        ok = lp_worker_make_image_locked(worker) == 0;
+        ok = replace_image_locked(worker) == 0;
         worker->foreign = !ok;
+        if (!ok) /* for good: not even a page of memory is left, and each boundary would try again */
+            lp_recorder_stop(&worker->recorder);
     }
     if (ok) {
         if (atomic_load(&worker->recorder.state) == LP_RECORDER_IDLE)
@@ -141,9 +152,10 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
                    size_t message_size)
 {
     *opened = NULL;
-    int status = check_options(options, message, message_size);
+    int why, status = check_options(options, message, message_size);
     if (status != LP_WORKER_OK)
         return status;
+    lp_fork_prepare();
     struct lp_worker *worker = calloc(1, sizeof *worker);
     if (!worker || take_options(worker, options) != 0)
         goto no_memory;
@@ -167,8 +179,8 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     return LP_WORKER_OK;
 
 no_folder:
+    why = errno;
     lp_recorder_release(&worker->recorder);
-    int why = errno;
     lp_image_destroy(&worker->recorder.image);
     free_parts(worker);
     errno = why;
@@ -193,8 +205,11 @@ static int explain_write(struct lp_worker *worker, char *message, size_t size)
                worker->path, strerror(errno));
 }
 
+/* In a forked child before its first phase; in one that was cloned without fork handlers for ever. */
 static bool nothing_here(struct lp_worker *worker)
 {
+    if (!lp_record_is_here())
+        return true;
     pthread_mutex_lock(&worker->life);
     bool foreign = worker->foreign;
     pthread_mutex_unlock(&worker->life);
@@ -224,13 +239,18 @@ static int write_last(struct lp_worker *worker)
 
 int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size)
 {
+    if (!lp_record_is_here()) { /* image, file and keeper are the parent's, and its threads may hold the locks */
+        lp_recorder_stop(&worker->recorder);
+        atomic_store(&worker->closed, true);
+        return LP_WORKER_OK;
+    }
     pthread_mutex_lock(&worker->life);
     if (!atomic_load(&worker->closed)) {
         lp_recorder_stop(&worker->recorder);
         if (worker->foreign) {
             atomic_store(&worker->closed, true);
         } else {
-            lp_keeper_stop_locked(worker, false);
+            lp_keeper_stop_locked(worker, NULL);
             /* An image whose file could not be written is the only copy: it stays for a reader. */
             worker->close_status =
                 write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
@@ -248,6 +268,8 @@ void lp_worker_free(struct lp_worker *worker)
     if (!worker)
         return;
     lp_worker_close(worker, NULL, 0);
+    if (!lp_record_is_here())
+        return;
     lp_fork_unwatch(worker);
     lp_recorder_release(&worker->recorder);
     if (worker->close_status != LP_WORKER_OK)

@@ -454,32 +454,6 @@ static void test_an_entry_is_open_or_ended_never_both(void **state)
     recording_close(&traffic.recording);
 }
 
-/* Entries that end between the copy and its reading are in the calls, which are read again, and in the histogram. */
-static void test_a_histogram_is_as_new_as_its_calls_J5(void **state)
-{
-    static struct recording recording;
-    struct lp_view view;
-    (void)state;
-    recording_open(&recording);
-    if (recording.recorder.image.fd < 0)
-        skip();
-    record_a_little(&recording);
-    assert_int_equal(lp_view_foreign(&view, recording.recorder.image.fd), 0);
-    struct lp_entry iteration = enter(&recording, "iteration");
-    for (int i = 0; i < 1000; i++) {
-        struct lp_entry learn = enter(&recording, "learn");
-        leave(&learn);
-    }
-    leave(&iteration);
-    json_t *document = document_of_view(&view, false);
-    assert_int_equal(figures_at(document, "iteration/learn").calls, 1010);
-    assert_int_equal(figures_at(document, "iteration/learn").hist_total, 1010);
-    assert_document_adds_up(document);
-    json_decref(document);
-    lp_view_release(&view);
-    recording_close(&recording);
-}
-
 /* Lists grow at their heads while they are read: what was there before must not be missed. */
 static void *add_counters(void *context)
 {
@@ -553,6 +527,32 @@ static void test_what_was_there_is_seen_while_lists_grow(void **state)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         recording_close(&traffic.recording);
     }
+}
+
+/* Entries that end between the copy and its reading are in the calls, which are read again, and in the histogram. */
+static void test_a_histogram_is_as_new_as_its_calls_J5(void **state)
+{
+    static struct recording recording;
+    struct lp_view view;
+    (void)state;
+    recording_open(&recording);
+    if (recording.recorder.image.fd < 0)
+        skip();
+    record_a_little(&recording);
+    assert_int_equal(lp_view_foreign(&view, recording.recorder.image.fd), 0);
+    struct lp_entry iteration = enter(&recording, "iteration");
+    for (int i = 0; i < 1000; i++) {
+        struct lp_entry learn = enter(&recording, "learn");
+        leave(&learn);
+    }
+    leave(&iteration);
+    json_t *document = document_of_view(&view, false);
+    assert_int_equal(figures_at(document, "iteration/learn").calls, 1010);
+    assert_int_equal(figures_at(document, "iteration/learn").hist_total, 1010);
+    assert_document_adds_up(document);
+    json_decref(document);
+    lp_view_release(&view);
+    recording_close(&recording);
 }
 
 /* The same through the file of another process. */
@@ -632,8 +632,8 @@ int main(void)
         cmocka_unit_test(test_figures_are_taken_whole_while_they_change),
         cmocka_unit_test(test_a_change_that_takes_long_is_waited_for),
         cmocka_unit_test(test_an_entry_is_open_or_ended_never_both),
-        cmocka_unit_test(test_a_histogram_is_as_new_as_its_calls_J5),
         cmocka_unit_test(test_what_was_there_is_seen_while_lists_grow),
+        cmocka_unit_test(test_a_histogram_is_as_new_as_its_calls_J5),
         cmocka_unit_test(test_another_process_can_be_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
