@@ -203,6 +203,8 @@ static inline char *file_read(const char *path, size_t *len)
 {
     size_t n = 0, room = 65536;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (len)
+        *len = 0;
     if (fd < 0)
         return NULL;
     char *text = malloc(room + 1);

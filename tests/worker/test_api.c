@@ -1,0 +1,254 @@
+/* The public interface: defaults, the environment, and calls that must do nothing. */
+#include "support/worker.h"
+
+#include <lineprofiler.h>
+#include <math.h>
+#include <pthread.h>
+
+static char *folder, *before;
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    folder = folder_make();
+    before = getcwd(NULL, 0);
+    assert_int_equal(chdir(folder), 0);
+    unsetenv("LINEPROFILER_RUN_DIR");
+    unsetenv("LINEPROFILER_RUN_ID");
+    unsetenv("LINEPROFILER_ROLE");
+    return 0;
+}
+
+static int leave_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(before), 0);
+    free(before);
+    folder_remove(folder);
+    return 0;
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
+
+/* The one worker file of a run. */
+static json_t *only_document(const char *run_dir)
+{
+    struct run_files files = run_files(run_dir);
+    assert_int_equal(files.n, 1);
+    json_t *document = file_document(files.paths[0]);
+    run_files_free(&files);
+    return document;
+}
+
+/* E4, E5, E10 */
+static void test_defaults(void **state)
+{
+    lp_profiler *profiler = lp_open(NULL);
+    char host[256] = "";
+    (void)state;
+    assert_non_null(profiler);
+    gethostname(host, sizeof host - 1);
+    assert_int_equal(chdir("/"), 0); /* absolute from the beginning */
+    lp_phase phase = lp_enter(profiler, lp_intern("a"));
+    lp_leave(&phase);
+    assert_int_equal(lp_close(profiler), 0);
+    assert_int_equal(chdir(folder), 0);
+    json_t *document = only_document("profile");
+    assert_string_equal(text_at(document, "role"), "main");
+    assert_string_equal(text_at(document, "run_id_origin"), "generated");
+    const json_t *settings = json_object_get(document, "settings");
+    assert_true(json_is_true(json_object_get(settings, "measure_cpu")));
+    assert_true(json_is_false(json_object_get(settings, "thread_names")));
+    assert_true(json_real_value(json_object_get(settings, "snapshot_interval_s")) == 30.0);
+    assert_true(json_real_value(json_object_get(settings, "sample_interval_s")) == 1.0);
+    assert_int_equal(figures_at(document, "a").calls, 1);
+    json_decref(document);
+}
+
+static void test_the_environment_fills_in(void **state)
+{
+    (void)state;
+    setenv("LINEPROFILER_RUN_DIR", "from/environment", 1);
+    setenv("LINEPROFILER_RUN_ID", "env-run", 1);
+    setenv("LINEPROFILER_ROLE", "env role", 1);
+    assert_int_equal(lp_close(lp_open(&(lp_options){.snapshot_interval_s = -1, .sample_interval_s = -1})), 0);
+    json_t *document = only_document("from/environment");
+    assert_string_equal(text_at(document, "role"), "env role");
+    assert_string_equal(text_at(document, "run_id"), "env-run");
+    assert_string_equal(text_at(document, "run_id_origin"), "inherited");
+    const json_t *settings = json_object_get(document, "settings");
+    assert_true(json_is_null(json_object_get(settings, "snapshot_interval_s")));
+    assert_true(json_is_null(json_object_get(settings, "sample_interval_s")));
+    json_decref(document);
+
+    assert_int_equal(lp_close(lp_open(&(lp_options){.run_dir = "given", .run_id = "mine", .role = "own"})), 0);
+    document = only_document("given");
+    assert_string_equal(text_at(document, "role"), "own");
+    assert_string_equal(text_at(document, "run_id"), "mine");
+    assert_string_equal(text_at(document, "run_id_origin"), "given");
+    json_decref(document);
+}
+
+static void test_failures_are_explained(void **state)
+{
+    char *path = malloc(6000);
+    (void)state;
+    assert_non_null(path);
+    assert_string_equal(lp_error_message(), "");
+    assert_null(lp_open(&(lp_options){.run_dir = "/proc/nowhere"}));
+    assert_non_null(strstr(lp_error_message(), "/proc/nowhere"));
+    assert_null(lp_open(&(lp_options){.run_dir = "x", .sample_interval_s = NAN}));
+    assert_non_null(strstr(lp_error_message(), "interval"));
+    assert_null(lp_open(&(lp_options){.run_dir = "x", .snapshot_interval_s = INFINITY}));
+    memset(path, 'd', 5999);
+    path[5999] = '\0';
+    assert_null(lp_open(&(lp_options){.run_dir = path}));
+    assert_non_null(strstr(lp_error_message(), strerror(ENAMETOOLONG)));
+    assert_null(strchr(lp_error_message(), '\n'));
+    free(path);
+    assert_int_equal(folder_each(folder, NULL, NULL), 0);
+}
+
+static void *no_message_here(void *context)
+{
+    return lp_error_message()[0] ? context : NULL;
+}
+
+static void test_messages_are_each_threads_own(void **state)
+{
+    pthread_t thread;
+    void *failed;
+    (void)state;
+    assert_null(lp_open(&(lp_options){.run_dir = "/proc/nowhere"}));
+    assert_int_equal(pthread_create(&thread, NULL, no_message_here, folder), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
+static void test_a_removed_working_directory(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("gone", 0700), 0);
+    assert_int_equal(chdir("gone"), 0);
+    assert_int_equal(rmdir("../gone"), 0);
+    assert_null(lp_open(&(lp_options){.run_dir = "run"}));
+    assert_non_null(strstr(lp_error_message(), "run"));
+    assert_int_equal(chdir(folder), 0);
+}
+
+static void use(lp_profiler *profiler)
+{
+    lp_phase phase = lp_enter(profiler, lp_intern("late"));
+    assert_null(phase.thread);
+    lp_leave(&phase);
+    assert_int_equal(lp_count(profiler, lp_intern("n"), 1), 0);
+    assert_int_equal(lp_snapshot(profiler), 0);
+    assert_int_equal(lp_close(profiler), 0);
+}
+
+static void test_null_and_closed_do_nothing(void **state)
+{
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run"});
+    (void)state;
+    use(NULL);
+    lp_leave(NULL);
+    lp_phase open = lp_enter(profiler, lp_intern("open"));
+    assert_int_equal(lp_close(profiler), 0);
+    lp_leave(&open);
+    use(profiler);
+    json_t *document = only_document("run");
+    assert_int_equal(figures_at(document, "late").nodes, 0);
+    assert_int_equal(figures_at(document, "open").open_calls, 1);
+    json_decref(document);
+}
+
+static void test_bad_names(void **state)
+{
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run"});
+    char *text = calloc(1, (1 << 20) + 2);
+    (void)state;
+    assert_non_null(text);
+    assert_int_equal(lp_intern(NULL), 0);
+    assert_int_equal(lp_intern(""), 0);
+    memset(text, 'n', (1 << 20) + 1);
+    assert_int_equal(lp_intern(text), 0);
+    text[1 << 20] = '\0';
+    assert_int_not_equal(lp_intern(text), 0);
+    free(text);
+    const lp_name bad[] = {0, 64000, 65536, UINT32_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lp_phase phase = lp_enter(profiler, bad[i]);
+        lp_leave(&phase);
+        assert_int_equal(lp_count(profiler, bad[i], 1), 0);
+    }
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    const json_t *threads = json_object_get(document, "threads");
+    if (json_array_size(threads) > 0)
+        assert_int_equal(json_array_size(json_object_get(json_array_get(threads, 0), "nodes")), 1);
+    json_decref(document);
+}
+
+static void test_a_count_beyond_64_bits(void **state)
+{
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run"});
+    struct counter_figures n;
+    (void)state;
+    assert_int_equal(lp_count(profiler, lp_intern("n"), INT64_MAX), 0);
+    assert_int_equal(lp_count(profiler, lp_intern("n"), 1), -1);
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    assert_true(counter_at(document, "", "n", &n));
+    assert_true(n.sum == INT64_MAX && n.calls == 1);
+    json_decref(document);
+}
+
+static void test_a_snapshot_that_fails_says_why(void **state)
+{
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run", .snapshot_interval_s = -1});
+    (void)state;
+    assert_int_equal(lp_snapshot(profiler), 0);
+    folder_empty("run");
+    file_write("run", "", 0); /* where a directory should be */
+    assert_int_equal(lp_snapshot(profiler), -1);
+    assert_non_null(strstr(lp_error_message(), strerror(ENOTDIR)));
+    assert_int_equal(unlink("run"), 0);
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    assert_int_equal(trouble_at(document, "failed_flushes"), 1);
+    json_decref(document);
+}
+
+/* Two profilers on one thread, also with the same run: two workers. */
+static void test_two_profilers(void **state)
+{
+    lp_profiler *one = lp_open(&(lp_options){.run_dir = "run", .run_id = "r"});
+    lp_profiler *two = lp_open(&(lp_options){.run_dir = "run", .run_id = "r", .no_cpu = 1});
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        lp_phase a = lp_enter(one, lp_intern("a")), b = lp_enter(two, lp_intern("b"));
+        lp_leave(&a);
+        lp_leave(&b);
+    }
+    assert_int_equal(lp_close(two), 0);
+    assert_int_equal(lp_close(one), 0);
+    assert_int_equal(files_with_calls("run", "a", 10), 1);
+    assert_int_equal(files_with_calls("run", "b", 10), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(test_failures_are_explained),
+        in_folder(test_defaults),
+        in_folder(test_the_environment_fills_in),
+        in_folder(test_messages_are_each_threads_own),
+        in_folder(test_a_removed_working_directory),
+        in_folder(test_null_and_closed_do_nothing),
+        in_folder(test_bad_names),
+        in_folder(test_a_count_beyond_64_bits),
+        in_folder(test_a_snapshot_that_fails_says_why),
+        in_folder(test_two_profilers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

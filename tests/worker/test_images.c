@@ -1,0 +1,189 @@
+/* The images of this machine as documents: those of one run directory, alive or dead, and nothing else. */
+#include "support/worker.h"
+
+#include <pthread.h>
+
+#include "worker/images.h"
+
+static char *folder;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = folder_make();
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    return 0;
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+/* What was handed over. */
+struct found {
+    int n, alive;
+    uint64_t calls;
+    uint64_t written_ns;
+    char worker[256];
+    int stop_after;
+};
+
+static int take(void *context, const struct lp_image_document *image)
+{
+    struct found *found = context;
+    json_t *document = json_of(image->document, image->len);
+    const char *fault = fault_of_document(document);
+    if (fault)
+        print_error("wrong at %s: %s\n", fault, image->document);
+    CHECK(!fault);
+    CHECK(strcmp(text_at(document, "worker"), image->worker) == 0);
+    CHECK(strstr(image->path, image->worker) != NULL);
+    found->n++;
+    found->alive += image->alive;
+    found->calls += figures_at(document, "a").calls;
+    found->written_ns = json_u64(json_object_get(document, "written"), "monotonic_ns", 0);
+    snprintf(found->worker, sizeof found->worker, "%s", image->worker);
+    json_decref(document);
+    return found->n == found->stop_after ? 42 : 0;
+}
+
+static struct found find(const char *run_dir)
+{
+    struct found found = {0};
+    CHECK(lp_images_each(run_dir, take, &found) == 0);
+    return found;
+}
+
+static void own_shm(void)
+{
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+}
+
+static void find_ones_own(void *context)
+{
+    struct found found;
+    char *other = folder_make();
+    (void)context;
+    own_shm();
+    CHECK_U64((uint64_t)find(folder).n, 0); /* nobody has made the images' folder yet */
+    CHECK_U64((uint64_t)find("/no/such/run").n, 0);
+    struct lp_worker *worker = worker_open(folder);
+    CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
+    worker_record(worker, "a");
+    uint64_t before = clock_now_ns(CLOCK_MONOTONIC);
+    found = find(folder);
+    CHECK_U64((uint64_t)found.n, 1);
+    CHECK_U64((uint64_t)found.alive, 1);
+    CHECK_U64(found.calls, 1);
+    CHECK(found.written_ns >= before); /* now */
+    CHECK(strcmp(found.worker, lp_worker_name(worker)) == 0);
+    CHECK_U64((uint64_t)find(other).n, 0); /* another run's */
+
+    char *link;
+    CHECK(asprintf(&link, "%s/link", other) > 0 && symlink(folder, link) == 0);
+    CHECK_U64((uint64_t)find(link).n, 1); /* the same directory by another name */
+
+    struct lp_worker *second = worker_open(folder);
+    CHECK_U64((uint64_t)find(folder).n, 2);
+    struct found one = {.stop_after = 1};
+    CHECK(lp_images_each(folder, take, &one) == 42 && one.n == 1);
+    lp_worker_free(second);
+    lp_worker_free(worker);
+    CHECK_U64((uint64_t)find(folder).n, 0);
+    free(link);
+    folder_remove(other);
+}
+
+static void test_those_of_a_run_directory(void **state)
+{
+    (void)state;
+    in_child(find_ones_own, NULL);
+}
+
+/* EX01, F7: what a process recorded survives it. */
+static void die_and_be_found(void *context)
+{
+    int status;
+    (void)context;
+    own_shm();
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct lp_entry open;
+        struct lp_worker *worker = worker_open(folder);
+        for (int i = 0; i < 7; i++)
+            worker_record(worker, "a");
+        lp_record_enter(lp_worker_recorder(worker), name_of("open"), &open);
+        raise(SIGKILL);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    uint64_t after = clock_now_ns(CLOCK_MONOTONIC);
+    struct found found = find(folder);
+    CHECK_U64((uint64_t)found.n, 1);
+    CHECK_U64((uint64_t)found.alive, 0);
+    CHECK_U64(found.calls, 7);
+    CHECK(found.written_ns <= after); /* settled when it was last seen */
+}
+
+static void test_a_killed_process(void **state)
+{
+    (void)state;
+    in_child(die_and_be_found, NULL);
+}
+
+/* Files that are no images, or another boot's, are passed over. */
+static void find_among_rubbish(void *context)
+{
+    char path[300], images[64];
+    (void)context;
+    own_shm();
+    struct lp_worker *worker = worker_open(folder);
+    const struct lp_image *image = &lp_worker_recorder(worker)->image;
+    CANNOT_IF(image->fd < 0);
+    worker_record(worker, "a");
+    lp_image_folder(images, sizeof images);
+    size_t len;
+    char *bytes = file_read(image->path, &len);
+    struct lp_header *header = (struct lp_header *)(void *)bytes;
+
+    snprintf(path, sizeof path, "%s/empty.img", images);
+    file_write(path, "", 0);
+    snprintf(path, sizeof path, "%s/short.img", images);
+    file_write(path, bytes, 100);
+    snprintf(path, sizeof path, "%s/not-an-image", images);
+    file_write(path, bytes, len);
+    snprintf(path, sizeof path, "%s/folder.img", images);
+    CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/pipe.img", images);
+    CHECK(mkfifo(path, 0600) == 0);
+    snprintf(path, sizeof path, "%s/link.img", images);
+    CHECK(symlink(image->path, path) == 0);
+    CHECK_U64((uint64_t)find(folder).n, 1);
+
+    header->boot_id[0] = header->boot_id[0] == 'f' ? 'e' : 'f';
+    snprintf(path, sizeof path, "%s/another_boot.img", images);
+    file_write(path, bytes, len);
+    CHECK_U64((uint64_t)find(folder).n, 1);
+    lp_worker_free(worker);
+    free(bytes);
+}
+
+static void test_what_is_no_image_of_this_boot(void **state)
+{
+    (void)state;
+    in_child(find_among_rubbish, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(test_those_of_a_run_directory),
+        in_folder(test_a_killed_process),
+        in_folder(test_what_is_no_image_of_this_boot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

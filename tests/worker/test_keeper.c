@@ -1,0 +1,223 @@
+/* The keeper: there from the first phase on, flushing on its own, deaf to signals, gone when the worker is closed. */
+#include "support/worker.h"
+
+#include <sys/utsname.h>
+
+static char *folder;
+
+/* Thread-local variables that fill a small stack, as some programs have. */
+static __thread char large[300 << 10];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = folder_make();
+    large[0] = 1;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    return 0;
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+static struct lp_worker *open_with_intervals(double snapshot_s, double sample_s)
+{
+    struct lp_worker_options options = quiet_options(folder);
+    options.snapshot_interval_s = snapshot_s;
+    options.sample_interval_s = sample_s;
+    return worker_open_with(&options);
+}
+
+static uint64_t flushes_of(struct lp_worker *worker)
+{
+    json_t *document = worker_document(worker);
+    uint64_t flushes = document ? json_u64(document, "flush", 0) : 0;
+    json_decref(document);
+    return flushes;
+}
+
+/* E2, E10 */
+static void test_it_starts_at_the_first_phase_and_ends_with_the_worker(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(30, 1);
+    (void)state;
+    assert_int_equal(keepers_now(), 0);
+    worker_record(worker, "a");
+    WAIT_UNTIL(keepers_now() == 1);
+    worker_record(worker, "a");
+    assert_int_equal(keepers_now(), 1);
+    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
+    assert_int_equal(keepers_now(), 0);
+    worker_record(worker, "a");
+    assert_int_equal(keepers_now(), 0);
+    lp_worker_free(worker);
+}
+
+static void test_a_count_is_a_beginning_too(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(30, 1);
+    (void)state;
+    lp_record_count(lp_worker_recorder(worker), name_of("n"), 1);
+    WAIT_UNTIL(keepers_now() == 1);
+    lp_worker_free(worker);
+    assert_int_equal(keepers_now(), 0);
+}
+
+static void test_without_intervals_there_is_none(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(0, 0);
+    int before = threads_now(NULL);
+    (void)state;
+    worker_record(worker, "a");
+    assert_int_equal(threads_now(NULL), before);
+    lp_worker_free(worker);
+}
+
+/* F6 */
+static void test_it_flushes_every_interval(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(0.02, 0);
+    (void)state;
+    worker_record(worker, "a");
+    WAIT_UNTIL(flushes_of(worker) >= 5);
+    json_t *document = worker_document(worker);
+    assert_string_equal(text_at(document, "state"), "running");
+    assert_int_equal(figures_at(document, "a").calls, 1);
+    json_decref(document);
+    lp_worker_free(worker);
+}
+
+static void test_it_flushes_beside_samples(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(0.02, 0.005);
+    (void)state;
+    worker_record(worker, "a");
+    WAIT_UNTIL(flushes_of(worker) >= 3);
+    lp_worker_free(worker);
+}
+
+/* F6: one that fails is counted and does not stop the next. */
+static void test_a_failing_flush_does_not_stop_the_next(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(0.02, 0);
+    const struct lp_header *header = lp_image_header(&lp_worker_recorder(worker)->image);
+    char *host_folder = strdup(lp_worker_path(worker));
+    (void)state;
+    *strrchr(host_folder, '/') = '\0';
+    worker_record(worker, "a");
+    WAIT_UNTIL(flushes_of(worker) >= 1);
+    do /* a file where its folder should be */
+        folder_empty(host_folder);
+    while (rmdir(host_folder) == 0 || symlink("/nowhere/at/all", host_folder) != 0);
+    WAIT_UNTIL(atomic_load(&header->troubles[LP_TROUBLE_FAILED_FLUSHES]) >= 3);
+    assert_int_equal(unlink(host_folder), 0);
+    WAIT_UNTIL(flushes_of(worker) >= 1);
+    json_t *document = worker_document(worker);
+    assert_true(trouble_at(document, "failed_flushes") >= 3);
+    json_decref(document);
+    free(host_folder);
+    lp_worker_free(worker);
+}
+
+static void test_signals_go_to_the_programs_own_threads(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(30, 1);
+    char path[300];
+    bool seen = false;
+    (void)state;
+    worker_record(worker, "a");
+    WAIT_UNTIL(keepers_now() == 1);
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        char *status = entry->d_name[0] == '.' ? NULL : file_read(path, NULL);
+        if (status && strstr(status, "Name:\tlp-keeper\n")) {
+            unsigned long long blocked = strtoull(strstr(status, "SigBlk:\t") + 8, NULL, 16);
+            for (int number = 1; number < 32; number++)
+                if (number != SIGKILL && number != SIGSTOP)
+                    assert_true(blocked & 1ull << (number - 1));
+            seen = true;
+        }
+        free(status);
+    }
+    closedir(tasks);
+    assert_true(seen);
+    sigset_t mine;
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &mine), 0);
+    assert_false(sigismember(&mine, SIGTERM)); /* ours is as it was */
+    lp_worker_free(worker);
+}
+
+/* Idea 1: from bounded to token, where the kernel allows it. */
+static void test_it_proves_the_token(void **state)
+{
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    (void)state;
+    if (uname(&name) != 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2 || major > 6 ||
+        (major == 6 && minor >= 19)) {
+        print_message("this kernel may keep the token over a sleep\n");
+        skip();
+    }
+    struct lp_worker *worker = open_with_intervals(0.02, 0);
+    if (lp_cpu_mode() == LP_CPU_PLAIN) {
+        print_message("no restartable sequences here\n");
+        skip();
+    }
+    worker_record(worker, "a");
+    WAIT_UNTIL(lp_cpu_mode() == LP_CPU_TOKEN);
+    uint64_t flushes = flushes_of(worker);
+    WAIT_UNTIL(flushes_of(worker) > flushes + 1);
+    json_t *document = worker_document(worker);
+    assert_string_equal(text_at(json_object_get(document, "clock"), "cpu"), "token");
+    json_decref(document);
+    lp_worker_free(worker);
+}
+
+static void test_it_shows_that_the_worker_lives(void **state)
+{
+    struct lp_worker *worker = open_with_intervals(0, 0.005);
+    const struct lp_header *header = lp_image_header(&lp_worker_recorder(worker)->image);
+    (void)state;
+    worker_record(worker, "a");
+    uint64_t before = clock_now_ns(CLOCK_MONOTONIC);
+    WAIT_UNTIL(atomic_load(&header->heartbeat_ns) > before);
+    lp_worker_free(worker);
+}
+
+static void test_several_workers_have_one_each(void **state)
+{
+    struct lp_worker *one = open_with_intervals(0.02, 0), *two = open_with_intervals(30, 1);
+    (void)state;
+    worker_record(one, "a");
+    WAIT_UNTIL(keepers_now() == 1);
+    worker_record(two, "b");
+    WAIT_UNTIL(keepers_now() == 2);
+    lp_worker_free(one);
+    assert_int_equal(keepers_now(), 1);
+    lp_worker_free(two);
+    assert_int_equal(keepers_now(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(test_it_starts_at_the_first_phase_and_ends_with_the_worker),
+        in_folder(test_a_count_is_a_beginning_too),
+        in_folder(test_without_intervals_there_is_none),
+        in_folder(test_it_flushes_every_interval),
+        in_folder(test_it_flushes_beside_samples),
+        in_folder(test_a_failing_flush_does_not_stop_the_next),
+        in_folder(test_signals_go_to_the_programs_own_threads),
+        in_folder(test_it_proves_the_token),
+        in_folder(test_it_shows_that_the_worker_lives),
+        in_folder(test_several_workers_have_one_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

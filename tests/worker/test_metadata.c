@@ -1,0 +1,248 @@
+/* metadata.json: one line for each run, however many workers begin at once and whatever lies in the way. */
+#include "support/worker.h"
+
+static char *folder, *path, *lock;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = folder_make();
+    assert_true(asprintf(&path, "%s/metadata.json", folder) > 0);
+    assert_true(asprintf(&lock, "%s/metadata.json.lock", folder) > 0);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    free(path);
+    free(lock);
+    folder_remove(folder);
+    return 0;
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+static struct lp_worker *open_run(const char *run_id)
+{
+    struct lp_worker_options options = quiet_options(folder);
+    options.run_id = run_id;
+    options.run_id_origin = LP_RUN_ID_GIVEN;
+    return worker_open_with(&options);
+}
+
+static json_t *metadata(void)
+{
+    size_t len = 0;
+    char *text = file_read(path, &len);
+    assert_non_null(text);
+    json_t *root = json_of(text, len);
+    free(text);
+    assert_string_equal(text_at(root, "format"), "lineprofiler-metadata");
+    assert_int_equal(json_u64(root, "version", 0), 1);
+    return root;
+}
+
+static void assert_has_run(const json_t *root, const char *run_id)
+{
+    char host[256] = "";
+    const json_t *run = json_object_get(json_object_get(root, "runs"), run_id);
+    assert_non_null(run);
+    gethostname(host, sizeof host - 1);
+    assert_string_equal(text_at(run, "run_id"), run_id);
+    assert_string_equal(text_at(run, "host"), host);
+    assert_true(is_stamp(json_object_get(run, "started")));
+    assert_true(json_u64(run, "pid", 0) > 0);
+    assert_true(json_array_size(json_object_get(run, "command")) > 0);
+    assert_non_null(text_at(run, "library"));
+}
+
+static size_t runs_in(const json_t *root)
+{
+    return json_object_size(json_object_get(root, "runs"));
+}
+
+/* F3, F4 */
+static void test_each_run_has_one_line_in_the_order_of_beginning(void **state)
+{
+    static const char *const runs[] = {"20260813T2241-471c94", "second", "third \"quoted\" \\ run"};
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 3; i++) {
+            struct lp_worker *worker = open_run(runs[i]);
+            lp_worker_free(worker);
+        }
+    }
+    json_t *root = metadata();
+    assert_int_equal(runs_in(root), 3);
+    assert_has_run(root, runs[0]);
+    assert_has_run(root, runs[1]);
+    assert_has_run(root, "third \"quoted\" \\\\ run"); /* text: a backslash is two */
+    const char *first = json_object_iter_key(json_object_iter(json_object_get(root, "runs")));
+    assert_string_equal(first, runs[0]);
+    json_decref(root);
+    char *text = file_read(path, NULL);
+    unsigned lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 5); /* the opening, a line each, the end */
+    free(text);
+    assert_int_equal(access(lock, F_OK), -1);
+    assert_int_equal(folder_each(folder, NULL, NULL), 2); /* this and workers/ */
+}
+
+struct start {
+    int go[2];
+    int number;
+};
+
+static void begin_a_run(const struct start *start)
+{
+    char byte, run_id[32];
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    close(start->go[1]);
+    CHECK(read(start->go[0], &byte, 1) == 0); /* all at once */
+    snprintf(run_id, sizeof run_id, "run-%d", start->number % 2);
+    struct lp_worker *worker = open_run(run_id);
+    worker_record(worker, "a");
+    CHECK(lp_worker_close(worker, NULL, 0) == LP_WORKER_OK);
+}
+
+static void begin_sixteen_at_once(void)
+{
+    pid_t pids[16];
+    struct start start;
+    assert_int_equal(pipe(start.go), 0);
+    fflush(NULL);
+    for (int i = 0; i < 16; i++) {
+        start.number = i;
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            begin_a_run(&start);
+            _exit(0);
+        }
+    }
+    close(start.go[0]);
+    close(start.go[1]);
+    for (int i = 0; i < 16; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void assert_both_runs(void)
+{
+    json_t *root = metadata();
+    assert_int_equal(runs_in(root), 2);
+    assert_has_run(root, "run-0");
+    assert_has_run(root, "run-1");
+    json_decref(root);
+    assert_int_equal(access(lock, F_OK), -1);
+    assert_int_equal(files_with_calls(folder, "a", 1), 16);
+}
+
+static void test_sixteen_workers_of_two_runs_at_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        begin_sixteen_at_once();
+        assert_both_runs();
+        folder_empty(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+/* The lock of a process that was killed: all that wait find it dead at the same moment. */
+static void test_sixteen_workers_behind_a_dead_lock(void **state)
+{
+    (void)state;
+    file_write(lock, "", 0);
+    begin_sixteen_at_once();
+    assert_both_runs();
+}
+
+/* MN05: what cannot be locked costs the entry, never the worker. */
+static void test_a_lock_that_cannot_be_made(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(lock, 0700), 0);
+    file_write(path, "", 0);
+    struct lp_worker *worker = open_run("r");
+    worker_record(worker, "a");
+    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
+    assert_int_equal(files_with_calls(folder, "a", 1), 1);
+    lp_worker_free(worker);
+    assert_int_equal(rmdir(lock), 0);
+}
+
+static void test_a_damaged_file_is_kept_beside(void **state)
+{
+    static const char *const damaged[] = {
+        "",
+        "not ours at all\n",
+        "\"r\": at the very beginning\n",
+        "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n\"old\":{\"run_id\":\"ol",
+        "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n",
+        "{}\n}}\n",
+    };
+    char *beside;
+    (void)state;
+    assert_true(asprintf(&beside, "%s.damaged", path) > 0);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        file_write(path, damaged[i], strlen(damaged[i]));
+        lp_worker_free(open_run("r"));
+        json_t *root = metadata();
+        assert_int_equal(runs_in(root), 1);
+        assert_has_run(root, "r");
+        json_decref(root);
+        char *text = file_read(beside, NULL);
+        assert_string_equal(text, damaged[i]);
+        free(text);
+        unlink(beside);
+        unlink(path);
+    }
+    free(beside);
+}
+
+/* A run id inside another's line is no entry of its own. */
+static void test_a_run_is_known_by_its_key_only(void **state)
+{
+    (void)state;
+    lp_worker_free(open_run("outer"));
+    lp_worker_free(open_run("run_id"));
+    lp_worker_free(open_run("oute"));
+    json_t *root = metadata();
+    assert_int_equal(runs_in(root), 3);
+    assert_has_run(root, "run_id");
+    assert_has_run(root, "oute");
+    json_decref(root);
+}
+
+static void test_no_symlink_is_followed(void **state)
+{
+    char *victim;
+    (void)state;
+    assert_true(asprintf(&victim, "%s/victim", folder) > 0);
+    file_write(victim, "mine", 4);
+    assert_int_equal(symlink(victim, path), 0);
+    lp_worker_free(open_run("r"));
+    char *text = file_read(victim, NULL);
+    assert_string_equal(text, "mine");
+    free(text);
+    free(victim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(test_each_run_has_one_line_in_the_order_of_beginning),
+        in_folder(test_sixteen_workers_of_two_runs_at_once),
+        in_folder(test_sixteen_workers_behind_a_dead_lock),
+        in_folder(test_a_lock_that_cannot_be_made),
+        in_folder(test_a_damaged_file_is_kept_beside),
+        in_folder(test_a_run_is_known_by_its_key_only),
+        in_folder(test_no_symlink_is_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
