@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wtf8.h"
+
 void lp_emit_init(struct lp_emit *emit, int (*put)(void *, const char *, size_t), void *context)
 {
     emit->put = put;
@@ -144,28 +146,10 @@ static void put_hex(struct lp_emit *emit, unsigned value, int digits)
         put_char(emit, "0123456789abcdef"[(value >> shift) & 15]);
 }
 
-/* Length of the UTF-8 sequence at p, or 0; a surrogate is a sequence here. */
-static size_t sequence_len(const unsigned char *p, size_t left)
-{
-    size_t len = p[0] < 0x80                    ? 1
-                 : p[0] >= 0xc2 && p[0] <= 0xdf ? 2
-                 : p[0] >= 0xe0 && p[0] <= 0xef ? 3
-                 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
-                                                : 0;
-    if (len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return len;
-}
-
 /* One character; returns how many bytes it took. */
 static size_t put_character(struct lp_emit *emit, const unsigned char *p, size_t left)
 {
-    size_t len = sequence_len(p, left);
+    size_t len = lp_wtf8_sequence((const char *)p, left);
     if (len == 0) {
         lp_emit_raw(emit, "\xef\xbf\xbd", 3);
         return 1;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wtf8.h"
 #include "image/image.h"
 
 #define FIRST_SLOTS 1024u
@@ -27,32 +28,13 @@ static uint32_t hash_bytes(const char *bytes, size_t len)
     return hash;
 }
 
-/* Length of the well-formed sequence (surrogates allowed) at p, or 0. */
-static size_t sequence_len(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t len = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
-                 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                               : 0;
-    if (len == 0 || len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return len;
-}
-
 /* Copies len bytes as WTF-8; out holds 3 * len. Returns the length written. */
 static size_t copy_text(char *out, const char *bytes, size_t len)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     size_t n = 0;
     for (size_t i = 0; i < len;) {
-        size_t step = sequence_len(p + i, len - i);
+        size_t step = lp_wtf8_sequence(bytes + i, len - i);
         if (step) {
             memcpy(out + n, p + i, step);
             n += step;
@@ -70,7 +52,7 @@ static size_t copy_text(char *out, const char *bytes, size_t len)
 static int needs_copying(const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {
-        size_t step = sequence_len((const unsigned char *)bytes + i, len - i);
+        size_t step = lp_wtf8_sequence(bytes + i, len - i);
         if (!step)
             return 1;
         i += step;

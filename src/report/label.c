@@ -13,7 +13,7 @@
 size_t lp_report_decode(const char *bytes, size_t len, uint32_t *code)
 {
     static const unsigned char lead_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    size_t n = lp_text_sequence((struct lp_view){bytes, len});
+    size_t n = lp_text_sequence((struct lp_span){bytes, len});
     if (n == 0) {
         *code = LP_REPORT_INVALID;
         return 1;

@@ -40,7 +40,7 @@ int lp_run_attempt_order(const void *a, const void *b)
     const struct lp_run_attempt *right = *(const struct lp_run_attempt *const *)b;
     if (left->first_started_ns != right->first_started_ns)
         return left->first_started_ns > right->first_started_ns ? -1 : 1;
-    return lp_text_compare(lp_text_view(&right->run_id), lp_text_view(&left->run_id));
+    return lp_text_compare(lp_text_span(&right->run_id), lp_text_span(&left->run_id));
 }
 
 struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts)
@@ -52,7 +52,7 @@ struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *atte
     return newest;
 }
 
-static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, struct lp_view run_id)
+static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, struct lp_span run_id)
 {
     if (lp_run_room(&attempts->attempts, &attempts->room, attempts->n_attempts, sizeof(struct lp_run_attempt *)) < 0)
         return NULL;
@@ -62,7 +62,7 @@ static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, stru
     attempt->first_started_ns = UINT64_MAX;
     attempts->attempts[attempts->n_attempts++] = attempt;
     if (lp_text_copy(&attempt->run_id, run_id) < 0 ||
-        lp_run_table_add(&attempts->table, attempts, lp_text_view(&attempt->run_id), attempt) < 0)
+        lp_run_table_add(&attempts->table, attempts, lp_text_span(&attempt->run_id), attempt) < 0)
         return NULL;
     attempts->kept[attempts->n_kept++] = attempt;
     return attempt;
@@ -82,7 +82,7 @@ static void drop_oldest(struct lp_run_attempts *attempts)
 }
 
 static struct lp_run_role_tree *find_role(struct lp_run_attempts *attempts, struct lp_run_attempt *attempt,
-                                          struct lp_view name)
+                                          struct lp_span name)
 {
     struct lp_run_role_tree *role = lp_run_table_find(&attempts->table, attempt, name);
     if (role)
@@ -94,7 +94,7 @@ static struct lp_run_role_tree *find_role(struct lp_run_attempts *attempts, stru
         return NULL;
     attempt->roles[attempt->n_roles++] = role;
     if (lp_text_copy(&role->name, name) < 0 || lp_run_tree_init(&role->tree) < 0 ||
-        lp_run_table_add(&attempts->table, attempt, lp_text_view(&role->name), role) < 0)
+        lp_run_table_add(&attempts->table, attempt, lp_text_span(&role->name), role) < 0)
         return NULL;
     return role;
 }

@@ -6,21 +6,21 @@
 static int by_worker(const void *a, const void *b)
 {
     const struct lp_run_worker *left = a, *right = b;
-    int order = lp_text_compare(lp_text_view(&left->host), lp_text_view(&right->host));
+    int order = lp_text_compare(lp_text_span(&left->host), lp_text_span(&right->host));
     if (order)
         return order;
     if (left->rank != right->rank)
         return left->rank < right->rank ? -1 : 1;
     if (left->started.realtime_ns != right->started.realtime_ns)
         return left->started.realtime_ns < right->started.realtime_ns ? -1 : 1;
-    return lp_text_compare(lp_text_view(&left->worker), lp_text_view(&right->worker));
+    return lp_text_compare(lp_text_span(&left->worker), lp_text_span(&right->worker));
 }
 
 static int by_role(const void *a, const void *b)
 {
     const struct lp_run_role_tree *left = *(struct lp_run_role_tree *const *)a;
     const struct lp_run_role_tree *right = *(struct lp_run_role_tree *const *)b;
-    return lp_text_compare(lp_text_view(&left->name), lp_text_view(&right->name));
+    return lp_text_compare(lp_text_span(&left->name), lp_text_span(&right->name));
 }
 
 static int build_hosts(struct lp_run *run)
@@ -29,8 +29,8 @@ static int build_hosts(struct lp_run *run)
     if (!run->hosts)
         return -1;
     for (size_t i = 0; i < run->n_workers; i++) {
-        struct lp_view host = lp_text_view(&run->workers[i].host);
-        if (run->n_hosts && lp_text_equal(lp_text_view(&run->hosts[run->n_hosts - 1]), host))
+        struct lp_span host = lp_text_span(&run->workers[i].host);
+        if (run->n_hosts && lp_text_equal(lp_text_span(&run->hosts[run->n_hosts - 1]), host))
             continue;
         if (lp_text_copy(&run->hosts[run->n_hosts], host) < 0)
             return -1;
@@ -105,7 +105,7 @@ int lp_run_build_attempt(struct lp_run *run, struct lp_run_attempt *attempt)
     attempt->workers = NULL;
     attempt->workers_kept = 0;
     qsort(run->workers, run->n_workers, sizeof *run->workers, by_worker);
-    if (lp_text_copy(&run->run_id, lp_text_view(&attempt->run_id)) < 0 || lp_run_tree_init(&all) < 0)
+    if (lp_text_copy(&run->run_id, lp_text_span(&attempt->run_id)) < 0 || lp_run_tree_init(&all) < 0)
         return -1;
     int result = build_trees(run, attempt, &all);
     lp_run_tree_release(&all);
@@ -124,7 +124,7 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
     for (size_t i = 1; i < n; i++) {
         const struct lp_run_attempt *attempt = attempts->attempts[i];
         struct lp_run_superseded *superseded = &run->superseded[i - 1];
-        if (lp_text_copy(&superseded->run_id, lp_text_view(&attempt->run_id)) < 0)
+        if (lp_text_copy(&superseded->run_id, lp_text_span(&attempt->run_id)) < 0)
             return -1;
         superseded->n_workers = attempt->n_workers;
         superseded->started_realtime_ns = attempt->first_started_ns;

@@ -7,9 +7,9 @@
 #define UUID_DIGITS 8
 
 /* The <run> of "workers/<host>/w_<run>_<pid>_<uuid8>.json"; NULL if the name is none of ours. */
-static struct lp_view run_of_path(const char *path)
+static struct lp_span run_of_path(const char *path)
 {
-    static const struct lp_view none = {NULL, 0};
+    static const struct lp_span none = {NULL, 0};
     const char *slash = strrchr(path, '/');
     const char *first = slash ? slash + 1 : path;
     const char *end = first + strlen(first);
@@ -27,7 +27,7 @@ static struct lp_view run_of_path(const char *path)
         end--;
     if (end == pid_end || end <= first || *--end != '_')
         return none;
-    return (struct lp_view){first, (size_t)(end - first)};
+    return (struct lp_span){first, (size_t)(end - first)};
 }
 
 static bool stays_in_file_name(char c, bool first)
@@ -37,7 +37,7 @@ static bool stays_in_file_name(char c, bool first)
 }
 
 /* Whether a file name that says `run` is one of this run id; docs/format.md has the rule. */
-static bool is_run_in_name(struct lp_view run, const struct lp_text *run_id)
+static bool is_run_in_name(struct lp_span run, const struct lp_text *run_id)
 {
     if (!run.bytes || run.len != run_id->len)
         return false;
@@ -51,7 +51,7 @@ static bool is_run_in_name(struct lp_view run, const struct lp_text *run_id)
 
 static struct lp_run_superseded *attempt_of(struct lp_run *run, const char *path)
 {
-    struct lp_view name = run_of_path(path);
+    struct lp_span name = run_of_path(path);
     if (is_run_in_name(name, &run->run_id))
         return NULL;
     for (size_t i = 0; i < run->n_superseded; i++)

@@ -21,11 +21,11 @@ void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct
 void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker)
 {
     if (worker->role.len) {
-        lp_run_line_text(line, lp_text_view(&worker->role));
+        lp_run_line_text(line, lp_text_span(&worker->role));
         lp_run_line_add(line, " ");
     }
     lp_run_line_add(line, "pid %lld on ", (long long)worker->pid);
-    lp_run_line_text(line, lp_text_view(&worker->host));
+    lp_run_line_text(line, lp_text_span(&worker->host));
 }
 
 /* The first phase of the tree, parents before children, with a sum at its limit; counts all of them. */
@@ -56,7 +56,7 @@ static void add_path(struct lp_run_line *line, const struct lp_run_phase *phase)
         add_path(line, phase->parent);
         lp_run_line_add(line, "/");
     }
-    lp_run_line_text(line, lp_text_view(&phase->name));
+    lp_run_line_text(line, lp_text_span(&phase->name));
 }
 
 static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_run *run)
@@ -119,7 +119,7 @@ static void caveat_suspended(struct lp_run_caveat_list *list, const struct lp_ru
             continue;
         if (longest_ns >= SUSPENDED_LEAST_NS) {
             struct lp_run_line line = {0};
-            lp_run_line_text(&line, lp_text_view(host));
+            lp_run_line_text(&line, lp_text_span(host));
             lp_run_line_add(&line, " was suspended for ");
             lp_run_line_duration(&line, longest_ns);
             lp_run_line_add(&line, " while it recorded: phases do not contain that time");

@@ -2,9 +2,9 @@
 
 #include "run/caveats.h"
 
-static struct lp_view view_of(const char *string)
+static struct lp_span view_of(const char *string)
 {
-    return (struct lp_view){string, strlen(string)};
+    return (struct lp_span){string, strlen(string)};
 }
 
 /* "and 3 more", where more than the most are there. */
@@ -48,7 +48,7 @@ static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_r
         const struct lp_run_superseded *superseded = &run->superseded[i];
         struct lp_run_line line = {0};
         lp_run_line_add(&line, "an earlier attempt in this directory is left out: ");
-        lp_run_line_text(&line, lp_text_view(&superseded->run_id));
+        lp_run_line_text(&line, lp_text_span(&superseded->run_id));
         lp_run_line_add(&line, " (%zu worker%s", superseded->n_workers, lp_run_plural(superseded->n_workers));
         if (superseded->n_unreadable)
             lp_run_line_add(&line, " and %zu unreadable file%s", superseded->n_unreadable,

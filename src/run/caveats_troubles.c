@@ -56,13 +56,13 @@ static void add_concerned(struct lp_run_line *line, const struct concerned *conc
         lp_run_line_add(line, " and %zu more workers", concerned->n - NAMED_WORKERS);
 }
 
-static struct concerned find_concerned(const struct lp_run *run, struct lp_view name)
+static struct concerned find_concerned(const struct lp_run *run, struct lp_span name)
 {
     struct concerned concerned = {0};
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_worker *worker = &run->workers[i];
         for (size_t j = 0; j < worker->n_troubles; j++)
-            if (lp_text_equal(lp_text_view(&worker->troubles[j].name), name))
+            if (lp_text_equal(lp_text_span(&worker->troubles[j].name), name))
                 concern(&concerned, worker, worker->troubles[j].count);
     }
     return concerned;
@@ -71,7 +71,7 @@ static struct concerned find_concerned(const struct lp_run *run, struct lp_view 
 static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *run, const struct trouble *trouble)
 {
     struct lp_run_line line = {0};
-    struct concerned concerned = find_concerned(run, (struct lp_view){trouble->name, strlen(trouble->name)});
+    struct concerned concerned = find_concerned(run, (struct lp_span){trouble->name, strlen(trouble->name)});
     if (!concerned.n)
         return;
     lp_run_line_add(&line, "%llu %s: %s (", (unsigned long long)concerned.count,
@@ -81,10 +81,10 @@ static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *r
     lp_run_caveat_add(list, trouble->kind, &line);
 }
 
-static bool is_known(struct lp_view name)
+static bool is_known(struct lp_span name)
 {
     for (size_t i = 0; i < N_TROUBLES; i++)
-        if (lp_text_equal(name, (struct lp_view){troubles[i].name, strlen(troubles[i].name)}))
+        if (lp_text_equal(name, (struct lp_span){troubles[i].name, strlen(troubles[i].name)}))
             return true;
     return false;
 }
@@ -97,9 +97,9 @@ static void caveats_unknown(struct lp_run_caveat_list *list, const struct lp_run
         const struct lp_run_worker *worker = &run->workers[i];
         for (size_t j = 0; j < worker->n_troubles; j++) {
             struct lp_run_line line = {0};
-            if (is_known(lp_text_view(&worker->troubles[j].name)) || ++n > LP_RUN_CAVEATS_MAX)
+            if (is_known(lp_text_span(&worker->troubles[j].name)) || ++n > LP_RUN_CAVEATS_MAX)
                 continue;
-            lp_run_line_text(&line, lp_text_view(&worker->troubles[j].name));
+            lp_run_line_text(&line, lp_text_span(&worker->troubles[j].name));
             lp_run_line_add(&line, ": %llu (", (unsigned long long)worker->troubles[j].count);
             lp_run_line_worker(&line, worker);
             lp_run_line_add(&line, ")");

@@ -12,7 +12,7 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
         if (worker->open[i].open_ns > oldest->open_ns)
             oldest = &worker->open[i];
     lp_run_line_add(line, " inside ");
-    lp_run_line_text(line, lp_text_view(&oldest->path));
+    lp_run_line_text(line, lp_text_span(&oldest->path));
     if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
         lp_run_line_add(line, ", open ");
         lp_run_line_duration(line, oldest->open_ns);

@@ -7,7 +7,7 @@
 #include "run/fields.h"
 #include "run/room.h"
 
-int lp_run_document_text(struct lp_run_document *document, struct lp_view encoded, struct lp_view *text,
+int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,
                          struct lp_run_fault *fault)
 {
     *text = encoded;
@@ -18,21 +18,21 @@ int lp_run_document_text(struct lp_run_document *document, struct lp_view encode
     if (len < 0)
         return lp_run_fault_set(fault, "text with an unknown escape");
     document->names_used += (size_t)len;
-    *text = (struct lp_view){to, (size_t)len};
+    *text = (struct lp_span){to, (size_t)len};
     return 0;
 }
 
-static int text_or_null(struct lp_run_document *document, const json_t *object, const char *key, struct lp_view *text,
+static int text_or_null(struct lp_run_document *document, const json_t *object, const char *key, struct lp_span *text,
                         struct lp_run_fault *fault)
 {
-    struct lp_view encoded;
+    struct lp_span encoded;
     if (lp_run_field_string_or_null(object, key, &encoded, fault) < 0)
         return -1;
     return lp_run_document_text(document, encoded, text, fault) < 0 ? lp_run_fault_within(fault, "%s: ", key) : 0;
 }
 
 static int text_of(struct lp_run_document *document, const json_t *object, const char *key, size_t least,
-                   struct lp_view *text, struct lp_run_fault *fault)
+                   struct lp_span *text, struct lp_run_fault *fault)
 {
     if (text_or_null(document, object, key, text, fault) < 0)
         return -1;
@@ -43,10 +43,10 @@ static int text_of(struct lp_run_document *document, const json_t *object, const
 
 static int parse_format(const json_t *json, struct lp_run_fault *fault)
 {
-    struct lp_view format;
+    struct lp_span format;
     uint64_t version;
     if (!json_is_object(json) || lp_run_field_string(json, "format", &format, fault) < 0 ||
-        !lp_text_equal(format, (struct lp_view){"lineprofiler-worker", strlen("lineprofiler-worker")}))
+        !lp_text_equal(format, (struct lp_span){"lineprofiler-worker", strlen("lineprofiler-worker")}))
         return lp_run_fault_set(fault, "JSON, but not a worker file");
     if (lp_run_field_count(json, "version", 1, &version, fault) < 0)
         return -1;
@@ -81,7 +81,7 @@ static int parse_process(struct lp_run_document *document, const json_t *json, s
 static int parse_job(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     json_t *job;
-    document->job_system = document->job_id = (struct lp_view){NULL, 0};
+    document->job_system = document->job_id = (struct lp_span){NULL, 0};
     if (json_is_null(json_object_get(json, "job")))
         return 0;
     if (lp_run_field_object(json, "job", &job, fault) < 0)

@@ -34,7 +34,7 @@ struct lp_run_bucket {
 /* A node as the file gives it; the keys of docs/format.md. */
 struct lp_run_record {
     size_t parent; /* Index in the slot; 0 on the root, which is its own. */
-    struct lp_view name;
+    struct lp_span name;
     unsigned depth;
     uint64_t calls, wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns, open_child_wall_ns, open_late_wall_ns, open_cpu_ns;
@@ -46,19 +46,19 @@ struct lp_run_record {
 };
 
 struct lp_run_slot {
-    struct lp_view name;
+    struct lp_span name;
     size_t nodes, n_nodes; /* In document.records. */
 };
 
 struct lp_run_trouble_view {
-    struct lp_view name;
+    struct lp_span name;
     uint64_t count;
 };
 
 /* Views are borrowed from the document and end with the next parse. */
 struct lp_run_document {
-    struct lp_view worker, run_id, role, host, job_id, runtime;
-    struct lp_view job_system, launcher, boot_id, library, wall_clock, cpu_clock;
+    struct lp_span worker, run_id, role, host, job_id, runtime;
+    struct lp_span job_system, launcher, boot_id, library, wall_clock, cpu_clock;
     uint64_t pid, parent_pid;
     int64_t rank, world_size; /* -1: none */
     struct lp_run_stamp started, written;
@@ -92,7 +92,7 @@ int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *
                           struct lp_run_fault *fault);
 
 /* Decodes a string marked *text* in docs/format.md. */
-int lp_run_document_text(struct lp_run_document *document, struct lp_view encoded, struct lp_view *text,
+int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,
                          struct lp_run_fault *fault);
 
 #endif

@@ -36,13 +36,13 @@ static const struct figure figures[] = {
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 
-static bool is_key(struct lp_view key, const char *word, size_t len)
+static bool is_key(struct lp_span key, const char *word, size_t len)
 {
     return key.len == len && memcmp(key.bytes, word, len) == 0;
 }
 #define IS_KEY(key, word) is_key(key, word, sizeof(word) - 1)
 
-static const struct figure *find_figure(struct lp_view key, size_t *hint)
+static const struct figure *find_figure(struct lp_span key, size_t *hint)
 {
     for (size_t i = 0; i < N_FIGURES; i++) {
         const struct figure *figure = &figures[(*hint + i) % N_FIGURES];
@@ -113,7 +113,7 @@ static int parse_hist(struct lp_run_document *document, struct lp_run_record *re
     return 0;
 }
 
-static int check_name(struct lp_view name, struct lp_run_fault *fault)
+static int check_name(struct lp_span name, struct lp_run_fault *fault)
 {
     if (!name.len)
         return lp_run_fault_set(fault, "empty");
@@ -156,7 +156,7 @@ static int parse_counters(struct lp_run_document *document, struct lp_run_record
         return lp_run_fault_set(fault, ": an object expected, found %s", lp_run_json_kind(counters));
     record->counters = document->n_tallies;
     for (void *at = json_object_iter(counters); at; at = json_object_iter_next(counters, at)) {
-        struct lp_view key = {json_object_iter_key(at), json_object_iter_key_len(at)};
+        struct lp_span key = {json_object_iter_key(at), json_object_iter_key_len(at)};
         struct lp_run_tally tally;
         if (lp_run_document_text(document, key, &tally.name, fault) < 0 || check_name(tally.name, fault) < 0 ||
             parse_tally(document, &tally, json_object_iter_value(at), fault) < 0)
@@ -176,7 +176,7 @@ static int parse_name(struct lp_run_document *document, struct lp_run_record *re
 {
     if (!json_is_string(value))
         return lp_run_fault_set(fault, "a string expected, found %s", lp_run_json_kind(value));
-    struct lp_view encoded = {json_string_value(value), json_string_length(value)};
+    struct lp_span encoded = {json_string_value(value), json_string_length(value)};
     return lp_run_document_text(document, encoded, &record->name, fault) < 0 ? -1 : check_name(record->name, fault);
 }
 
@@ -198,7 +198,7 @@ struct seen {
 };
 
 static int parse_value(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
-                       struct lp_view key, const json_t *value, struct lp_run_fault *fault)
+                       struct lp_span key, const json_t *value, struct lp_run_fault *fault)
 {
     const struct figure *figure = find_figure(key, &seen->hint);
     if (figure)
@@ -215,7 +215,7 @@ static int parse_value(struct lp_run_document *document, struct lp_run_record *r
 }
 
 static int parse_key(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
-                     struct lp_view key, json_t *value, struct lp_run_fault *fault)
+                     struct lp_span key, json_t *value, struct lp_run_fault *fault)
 {
     if (IS_KEY(key, "counters"))
         return parse_counters(document, record, value, fault);
@@ -229,7 +229,7 @@ static int parse_keys(struct lp_run_document *document, struct lp_run_record *re
 {
     struct seen seen = {0};
     for (void *at = json_object_iter(node); at; at = json_object_iter_next(node, at)) {
-        struct lp_view key = {json_object_iter_key(at), json_object_iter_key_len(at)};
+        struct lp_span key = {json_object_iter_key(at), json_object_iter_key_len(at)};
         if (parse_key(document, record, index, &seen, key, json_object_iter_value(at), fault) < 0)
             return lp_run_fault_within(fault, ".%.64s", key.bytes);
     }

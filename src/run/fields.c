@@ -51,22 +51,22 @@ int lp_run_field_array(const json_t *object, const char *key, json_t **value, st
     return json_is_array(*value) ? 0 : expected(key, "an array", *value, fault);
 }
 
-int lp_run_field_string_or_null(const json_t *object, const char *key, struct lp_view *value,
+int lp_run_field_string_or_null(const json_t *object, const char *key, struct lp_span *value,
                                 struct lp_run_fault *fault)
 {
     json_t *found;
     if (lp_run_field(object, key, &found, fault) < 0)
         return -1;
-    *value = (struct lp_view){NULL, 0};
+    *value = (struct lp_span){NULL, 0};
     if (json_is_null(found))
         return 0;
     if (!json_is_string(found))
         return expected(key, "a string or null", found, fault);
-    *value = (struct lp_view){json_string_value(found), json_string_length(found)};
+    *value = (struct lp_span){json_string_value(found), json_string_length(found)};
     return 0;
 }
 
-int lp_run_field_string(const json_t *object, const char *key, struct lp_view *value, struct lp_run_fault *fault)
+int lp_run_field_string(const json_t *object, const char *key, struct lp_span *value, struct lp_run_fault *fault)
 {
     if (lp_run_field_string_or_null(object, key, value, fault) < 0)
         return -1;
@@ -138,15 +138,15 @@ int lp_run_field_bool(const json_t *object, const char *key, bool *value, struct
     return json_is_boolean(found) ? 0 : expected(key, "a boolean", found, fault);
 }
 
-static bool is_word(struct lp_view value, const char *word)
+static bool is_word(struct lp_span value, const char *word)
 {
-    return lp_text_equal(value, (struct lp_view){word, strlen(word)});
+    return lp_text_equal(value, (struct lp_span){word, strlen(word)});
 }
 
 int lp_run_field_either(const json_t *object, const char *key, const char *first, const char *second, bool *is_second,
                         struct lp_run_fault *fault)
 {
-    struct lp_view value;
+    struct lp_span value;
     if (lp_run_field_string(object, key, &value, fault) < 0)
         return -1;
     *is_second = is_word(value, second);

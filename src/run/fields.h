@@ -17,8 +17,8 @@ const char *lp_run_json_kind(const json_t *value);
 int lp_run_field(const json_t *object, const char *key, json_t **value, struct lp_run_fault *fault);
 int lp_run_field_object(const json_t *object, const char *key, json_t **value, struct lp_run_fault *fault);
 int lp_run_field_array(const json_t *object, const char *key, json_t **value, struct lp_run_fault *fault);
-int lp_run_field_string(const json_t *object, const char *key, struct lp_view *value, struct lp_run_fault *fault);
-int lp_run_field_string_or_null(const json_t *object, const char *key, struct lp_view *value,
+int lp_run_field_string(const json_t *object, const char *key, struct lp_span *value, struct lp_run_fault *fault);
+int lp_run_field_string_or_null(const json_t *object, const char *key, struct lp_span *value,
                                 struct lp_run_fault *fault);
 int lp_run_field_count(const json_t *object, const char *key, uint64_t min, uint64_t *value,
                        struct lp_run_fault *fault);

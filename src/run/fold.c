@@ -90,7 +90,7 @@ static struct lp_run_node *slot_top(struct lp_run_tree *tree, const struct lp_ru
     const struct lp_run_record *root = &document->records[slot->nodes];
     if (!document->thread_names || (slot->n_nodes == 1 && !root->n_counters))
         return tree->root;
-    struct lp_view name = slot->name.len ? slot->name : (struct lp_view){unnamed_thread, strlen(unnamed_thread)};
+    struct lp_span name = slot->name.len ? slot->name : (struct lp_span){unnamed_thread, strlen(unnamed_thread)};
     struct lp_run_node *top = lp_run_tree_child(tree, tree->root, name);
     if (top)
         lp_run_tree_note_worker(top, number);

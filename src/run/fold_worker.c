@@ -89,7 +89,7 @@ static int copy_troubles(struct lp_run_worker *worker, const struct lp_run_docum
     return 0;
 }
 
-static int copy_string(char **string, struct lp_view from)
+static int copy_string(char **string, struct lp_span from)
 {
     struct lp_text text;
     if (lp_text_copy(&text, from) < 0)

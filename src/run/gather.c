@@ -22,20 +22,20 @@ static int name_unreadable(struct lp_run_gather *gather, const char *path, const
 }
 
 /* "workers/<host>/<worker>.json" or ".../<worker>.img" as the worker's name. */
-static struct lp_view worker_of_path(const char *path)
+static struct lp_span worker_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
-    return (struct lp_view){name, dot ? (size_t)(dot - name) : strlen(name)};
+    return (struct lp_span){name, dot ? (size_t)(dot - name) : strlen(name)};
 }
 
 /* The worker's image, if it was not refused. */
-static struct lp_run_image *find_image(struct lp_run_gather *gather, struct lp_view worker)
+static struct lp_run_image *find_image(struct lp_run_gather *gather, struct lp_span worker)
 {
     for (size_t i = 0; i < gather->n_images; i++) {
         struct lp_run_image *image = &gather->images[i];
-        if (!image->reason && lp_text_equal(lp_text_view(&image->worker), worker))
+        if (!image->reason && lp_text_equal(lp_text_span(&image->worker), worker))
             return image;
     }
     return NULL;
@@ -47,7 +47,7 @@ static int refuse_image(struct lp_run_image *image, const char *reason)
     return image->reason ? lp_text_copy(&image->worker, worker_of_path(image->label)) : -1;
 }
 
-static int keep_image(struct lp_run_image *image, const struct lp_run_document *document, struct lp_view json)
+static int keep_image(struct lp_run_image *image, const struct lp_run_document *document, struct lp_span json)
 {
     image->written = document->written;
     image->flush = document->flush;
@@ -67,7 +67,7 @@ int lp_run_gather_image(void *context, const char *label, const char *bytes, siz
         return -1;
     if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
         return fault.no_memory ? -1 : refuse_image(image, fault.text);
-    return keep_image(image, &gather->document, (struct lp_view){bytes, len});
+    return keep_image(image, &gather->document, (struct lp_span){bytes, len});
 }
 
 /* Notes the document's worker. 1 if it is new, 0 if it was seen before. */
@@ -80,7 +80,7 @@ static int note_name(struct lp_run_gather *gather)
     struct lp_text *name = &gather->names[gather->n_names++];
     if (lp_text_copy(name, gather->document.worker) < 0)
         return -1;
-    return lp_run_table_add(&gather->seen, gather, lp_text_view(name), name->bytes) < 0 ? -1 : 1;
+    return lp_run_table_add(&gather->seen, gather, lp_text_span(name), name->bytes) < 0 ? -1 : 1;
 }
 
 static int take_document(struct lp_run_gather *gather, const char *path, enum lp_run_source source)
@@ -137,7 +137,7 @@ static int take_image(struct lp_run_gather *gather, const struct lp_run_image *i
     if (image->outdated)
         return 0;
     if (image->reason) {
-        bool seen = lp_run_table_find(&gather->seen, gather, lp_text_view(&image->worker));
+        bool seen = lp_run_table_find(&gather->seen, gather, lp_text_span(&image->worker));
         return seen ? 0 : name_unreadable(gather, image->label, image->reason);
     }
     if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0)
@@ -167,7 +167,7 @@ static void forget(struct lp_run_gather *gather)
     gather->n_unreadable = gather->n_names = 0;
 }
 
-void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_view only)
+void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_span only)
 {
     forget(gather);
     gather->only = only;

@@ -35,7 +35,7 @@ struct lp_run_gather {
     struct lp_text *names; /* Owned: workers taken in. */
     size_t n_names, names_room;
     struct lp_run_table seen; /* Of names. */
-    struct lp_view only;      /* Borrowed: the one run id that is taken in; NULL: all. */
+    struct lp_span only;      /* Borrowed: the one run id that is taken in; NULL: all. */
     struct lp_run_document document;
     struct lp_run_buffer buffer;
 };
@@ -50,7 +50,7 @@ int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp
 int lp_run_gather_images(struct lp_run_gather *gather);
 
 /* Forgets all but the images, to begin anew with one attempt only. */
-void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_view only);
+void lp_run_gather_restart(struct lp_run_gather *gather, struct lp_span only);
 void lp_run_gather_release(struct lp_run_gather *gather);
 
 #endif

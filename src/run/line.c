@@ -49,7 +49,7 @@ static bool is_plain(const char *sequence, size_t len)
     return len != 3 || byte[0] != 0xe2 || byte[1] != 0x80 || (byte[2] != 0xa8 && byte[2] != 0xa9);
 }
 
-void lp_run_line_text(struct lp_run_line *line, struct lp_view text)
+void lp_run_line_text(struct lp_run_line *line, struct lp_span text)
 {
     while (text.len) {
         size_t len = lp_text_sequence(text);

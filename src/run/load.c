@@ -24,9 +24,9 @@ struct load {
     struct lp_run *run; /* Owned until handed out. */
 };
 
-static struct lp_view view_of(const char *string)
+static struct lp_span view_of(const char *string)
 {
-    return (struct lp_view){string, strlen(string)};
+    return (struct lp_span){string, strlen(string)};
 }
 
 /* The one line of a failure, free of anything that would not print. */
@@ -122,12 +122,12 @@ static int gather_newest(struct load *load, struct lp_run_attempt **newest)
     if (!*newest || !(*newest)->dropped)
         return 0;
     struct lp_text run_id;
-    if (lp_text_copy(&run_id, lp_text_view(&(*newest)->run_id)) < 0)
+    if (lp_text_copy(&run_id, lp_text_span(&(*newest)->run_id)) < 0)
         return -1;
-    lp_run_gather_restart(gather, lp_text_view(&run_id));
+    lp_run_gather_restart(gather, lp_text_span(&run_id));
     int result = gather_all(load);
     *newest = lp_run_attempts_newest(&gather->attempts);
-    gather->only = (struct lp_view){NULL, 0};
+    gather->only = (struct lp_span){NULL, 0};
     lp_text_release(&run_id);
     return result;
 }

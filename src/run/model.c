@@ -42,7 +42,7 @@ const struct lp_run_phase *lp_run_phase_child(const struct lp_run_phase *phase, 
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         const struct lp_run_phase *child = phase->children[middle];
-        int order = lp_text_compare(lp_text_view(&child->name), (struct lp_view){name, len});
+        int order = lp_text_compare(lp_text_span(&child->name), (struct lp_span){name, len});
         if (order == 0)
             return child;
         if (order < 0)
@@ -59,7 +59,7 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         const struct lp_run_role *role = &run->roles[middle];
-        int order = lp_text_compare(lp_text_view(&role->name), (struct lp_view){name, len});
+        int order = lp_text_compare(lp_text_span(&role->name), (struct lp_span){name, len});
         if (order == 0)
             return role;
         if (order < 0)

@@ -37,14 +37,14 @@ static int by_phase_name(const void *a, const void *b)
 {
     const struct lp_run_phase *const *left = a;
     const struct lp_run_phase *const *right = b;
-    return lp_text_compare(lp_text_view(&(*left)->name), lp_text_view(&(*right)->name));
+    return lp_text_compare(lp_text_span(&(*left)->name), lp_text_span(&(*right)->name));
 }
 
 static int by_counter_name(const void *a, const void *b)
 {
     const struct lp_run_counter *left = a;
     const struct lp_run_counter *right = b;
-    return lp_text_compare(lp_text_view(&left->name), lp_text_view(&right->name));
+    return lp_text_compare(lp_text_span(&left->name), lp_text_span(&right->name));
 }
 
 /* positive - negative as int64_t, at its limit where it does not fit. */

@@ -8,7 +8,7 @@
 struct lp_run_table_entry {
     uint64_t hash;
     const void *owner;   /* Borrowed. */
-    struct lp_view name; /* Borrowed. */
+    struct lp_span name; /* Borrowed. */
     void *thing;         /* Borrowed; NULL: the entry is free. */
 };
 
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 32);
 }
 
-static uint64_t hash_of(const void *owner, struct lp_view name)
+static uint64_t hash_of(const void *owner, struct lp_span name)
 {
     uint64_t hash = mix(name.len, (uint64_t)(uintptr_t)owner);
     uint64_t word;
@@ -34,7 +34,7 @@ static uint64_t hash_of(const void *owner, struct lp_view name)
 
 /* The entry of that key, or the free one where it belongs. The table is never full. */
 static struct lp_run_table_entry *place_of(const struct lp_run_table *table, uint64_t hash, const void *owner,
-                                           struct lp_view name)
+                                           struct lp_span name)
 {
     size_t at = hash & (table->capacity - 1);
     for (;; at = (at + 1) & (table->capacity - 1)) {
@@ -69,14 +69,14 @@ void lp_run_table_release(struct lp_run_table *table)
     *table = (struct lp_run_table){0};
 }
 
-void *lp_run_table_find(const struct lp_run_table *table, const void *owner, struct lp_view name)
+void *lp_run_table_find(const struct lp_run_table *table, const void *owner, struct lp_span name)
 {
     if (!table->capacity)
         return NULL;
     return place_of(table, hash_of(owner, name), owner, name)->thing;
 }
 
-int lp_run_table_add(struct lp_run_table *table, const void *owner, struct lp_view name, void *thing)
+int lp_run_table_add(struct lp_run_table *table, const void *owner, struct lp_span name, void *thing)
 {
     if ((table->n_entries + 1) * 4 > table->capacity * 3 && grow(table) < 0)
         return -1;

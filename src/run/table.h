@@ -21,9 +21,9 @@ struct lp_run_table {
 void lp_run_table_release(struct lp_run_table *table);
 
 /* The thing of that owner and name, or NULL. */
-void *lp_run_table_find(const struct lp_run_table *table, const void *owner, struct lp_view name);
+void *lp_run_table_find(const struct lp_run_table *table, const void *owner, struct lp_span name);
 
 /* Adds a thing that lp_run_table_find does not find. 0, or -1 without memory. */
-int lp_run_table_add(struct lp_run_table *table, const void *owner, struct lp_view name, void *thing);
+int lp_run_table_add(struct lp_run_table *table, const void *owner, struct lp_span name, void *thing);
 
 #endif

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int lp_text_copy(struct lp_text *text, struct lp_view from)
+#include "base/wtf8.h"
+
+int lp_text_copy(struct lp_text *text, struct lp_span from)
 {
     *text = (struct lp_text){NULL, 0};
     if (!from.bytes)
@@ -24,7 +26,7 @@ void lp_text_release(struct lp_text *text)
     *text = (struct lp_text){NULL, 0};
 }
 
-int lp_text_compare(struct lp_view a, struct lp_view b)
+int lp_text_compare(struct lp_span a, struct lp_span b)
 {
     size_t common = a.len < b.len ? a.len : b.len;
     int order = common ? memcmp(a.bytes, b.bytes, common) : 0;
@@ -33,7 +35,7 @@ int lp_text_compare(struct lp_view a, struct lp_view b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
-bool lp_text_equal(struct lp_view a, struct lp_view b)
+bool lp_text_equal(struct lp_span a, struct lp_span b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.bytes, b.bytes, a.len) == 0);
 }
@@ -70,7 +72,7 @@ static size_t put_surrogate(char *to, int code)
 }
 
 /* Decodes the escape at from into to; *used and *made are lengths there and here. -1 if it is none. */
-static int decode_escape(char *to, struct lp_view from, size_t *used, size_t *made)
+static int decode_escape(char *to, struct lp_span from, size_t *used, size_t *made)
 {
     if (from.len >= 2 && from.bytes[1] == '\\') {
         *to = '\\';
@@ -94,7 +96,7 @@ static int decode_escape(char *to, struct lp_view from, size_t *used, size_t *ma
     return 0;
 }
 
-ptrdiff_t lp_text_decode(char *to, struct lp_view from)
+ptrdiff_t lp_text_decode(char *to, struct lp_span from)
 {
     size_t made = 0;
     while (from.len) {
@@ -116,31 +118,9 @@ ptrdiff_t lp_text_decode(char *to, struct lp_view from)
     return (ptrdiff_t)made;
 }
 
-static bool continues(struct lp_view from, size_t count)
+size_t lp_text_sequence(struct lp_span from)
 {
-    if (from.len < count)
-        return false;
-    for (size_t i = 1; i < count; i++)
-        if (((unsigned char)from.bytes[i] & 0xc0) != 0x80)
-            return false;
-    return true;
-}
-
-size_t lp_text_sequence(struct lp_view from)
-{
-    if (!from.len)
-        return 0;
-    unsigned char first = (unsigned char)from.bytes[0];
-    unsigned char second = from.len > 1 ? (unsigned char)from.bytes[1] : 0;
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first < 0xe0)
-        return continues(from, 2) ? 2 : 0;
-    if ((first & 0xf0) == 0xe0)
-        return continues(from, 3) && (first != 0xe0 || second >= 0xa0) ? 3 : 0;
-    if (first >= 0xf0 && first <= 0xf4)
-        return continues(from, 4) && (first != 0xf0 || second >= 0x90) && (first != 0xf4 || second < 0x90) ? 4 : 0;
-    return 0;
+    return from.len ? lp_wtf8_sequence(from.bytes, from.len) : 0;
 }
 
 static size_t put_escaped_surrogate(char *to, unsigned code)
@@ -182,7 +162,7 @@ static size_t encode_one(char *to, const char *from, size_t len)
     return *from == '\\' ? put(to, "\\\\", 2) : put(to, from, len);
 }
 
-size_t lp_text_encode(char *to, struct lp_view from)
+size_t lp_text_encode(char *to, struct lp_span from)
 {
     size_t made = 0;
     while (from.len) {

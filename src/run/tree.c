@@ -5,7 +5,7 @@
 #include "run/hist.h"
 #include "run/node.h"
 
-static struct lp_run_node *new_node(struct lp_view name)
+static struct lp_run_node *new_node(struct lp_span name)
 {
     struct lp_run_node *node = calloc(1, sizeof *node);
     if (!node)
@@ -19,7 +19,7 @@ static struct lp_run_node *new_node(struct lp_view name)
 
 int lp_run_tree_init(struct lp_run_tree *tree)
 {
-    *tree = (struct lp_run_tree){.root = new_node((struct lp_view){"", 0})};
+    *tree = (struct lp_run_tree){.root = new_node((struct lp_span){"", 0})};
     return tree->root ? 0 : -1;
 }
 
@@ -31,7 +31,7 @@ void lp_run_tree_release(struct lp_run_tree *tree)
     tree->root = NULL;
 }
 
-struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_node *parent, struct lp_view name)
+struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_node *parent, struct lp_span name)
 {
     struct lp_run_node *child = lp_run_table_find(&tree->table, parent, name);
     if (child)
@@ -39,7 +39,7 @@ struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_no
     child = new_node(name);
     if (!child)
         return NULL;
-    if (lp_run_table_add(&tree->table, parent, lp_text_view(&child->phase.name), child) < 0) {
+    if (lp_run_table_add(&tree->table, parent, lp_text_span(&child->phase.name), child) < 0) {
         lp_run_phase_free(&child->phase);
         return NULL;
     }
@@ -83,7 +83,7 @@ int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t cou
 
 /* The node's tally of that name, made if there is none yet. A tally's owner in the table is the address of the list, a
    child's that of the node itself. */
-static struct lp_run_tally_node *find_tally(struct lp_run_tree *tree, struct lp_run_node *node, struct lp_view name)
+static struct lp_run_tally_node *find_tally(struct lp_run_tree *tree, struct lp_run_node *node, struct lp_span name)
 {
     struct lp_run_tally_node *tally = lp_run_table_find(&tree->table, &node->tallies, name);
     if (tally)
@@ -93,7 +93,7 @@ static struct lp_run_tally_node *find_tally(struct lp_run_tree *tree, struct lp_
         return NULL;
     *tally = (struct lp_run_tally_node){.next = node->tallies, .min = INT64_MAX, .max = INT64_MIN};
     if (lp_text_copy(&tally->name, name) < 0 ||
-        lp_run_table_add(&tree->table, &node->tallies, lp_text_view(&tally->name), tally) < 0) {
+        lp_run_table_add(&tree->table, &node->tallies, lp_text_span(&tally->name), tally) < 0) {
         lp_text_release(&tally->name);
         free(tally);
         return NULL;
@@ -134,7 +134,7 @@ void lp_run_tree_note_worker(struct lp_run_node *node, uint64_t number)
 
 static int merge_tally(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_tally_node *from)
 {
-    struct lp_run_tally_node *tally = find_tally(tree, node, lp_text_view(&from->name));
+    struct lp_run_tally_node *tally = find_tally(tree, node, lp_text_span(&from->name));
     if (!tally)
         return -1;
     tally->positive = lp_run_sum(tally->positive, from->positive, &tally->saturated);
@@ -178,7 +178,7 @@ static int merge_node(struct lp_run_tree *tree, struct lp_run_node *node, const 
         if (merge_tally(tree, node, tally) < 0)
             return -1;
     for (const struct lp_run_node *child = from->first_child; child; child = child->next_sibling) {
-        struct lp_run_node *into = lp_run_tree_child(tree, node, lp_text_view(&child->phase.name));
+        struct lp_run_node *into = lp_run_tree_child(tree, node, lp_text_span(&child->phase.name));
         if (!into || merge_node(tree, into, child) < 0)
             return -1;
     }

@@ -35,7 +35,7 @@ struct lp_run_figures {
 };
 
 struct lp_run_tally {
-    struct lp_view name;
+    struct lp_span name;
     int64_t sum;
     uint64_t calls;
     int64_t min, max;
@@ -45,7 +45,7 @@ int lp_run_tree_init(struct lp_run_tree *tree);
 void lp_run_tree_release(struct lp_run_tree *tree);
 
 /* The child of that name, made if there is none yet. */
-struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_node *parent, struct lp_view name);
+struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_node *parent, struct lp_span name);
 
 void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figures);
 int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t count);

@@ -18,13 +18,13 @@ static void check(bool holds)
 }
 
 /* A name survives being written and read again. */
-static void check_name(struct lp_view name)
+static void check_name(struct lp_span name)
 {
     char *encoded = malloc(name.len * LP_TEXT_ENCODED_MAX), *decoded = malloc(name.len * LP_TEXT_ENCODED_MAX);
     check(encoded && decoded);
     size_t len = lp_text_encode(encoded, name);
-    ptrdiff_t back = lp_text_decode(decoded, (struct lp_view){encoded, len});
-    check(back >= 0 && lp_text_equal((struct lp_view){decoded, (size_t)back}, name));
+    ptrdiff_t back = lp_text_decode(decoded, (struct lp_span){encoded, len});
+    check(back >= 0 && lp_text_equal((struct lp_span){decoded, (size_t)back}, name));
     free(encoded);
     free(decoded);
 }
@@ -42,8 +42,8 @@ static void check_phase(const struct lp_run_phase *phase)
     for (size_t i = 0; i < phase->n_children; i++) {
         const struct lp_run_phase *child = phase->children[i];
         check(child->parent == phase && child->name.len > 0);
-        check_name(lp_text_view(&child->name));
-        check(i == 0 || lp_text_compare(lp_text_view(&phase->children[i - 1]->name), lp_text_view(&child->name)) < 0);
+        check_name(lp_text_span(&child->name));
+        check(i == 0 || lp_text_compare(lp_text_span(&phase->children[i - 1]->name), lp_text_span(&child->name)) < 0);
         check_phase(child);
     }
 }

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 import sys
@@ -288,3 +289,13 @@ assert "threading" not in sys.modules
     child.run(code, run_dir)
     [name] = {path[0] for path in merge_run(run_dir).tree}
     assert name == Path(sys.executable).name[:15]
+
+
+def test_a_removed_run_directory_comes_back_whole(run_dir: Path) -> None:
+    with Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None) as profiler:
+        with profiler.phase("a"):
+            pass
+        shutil.rmtree(run_dir)
+    run = merge_run(run_dir)
+    assert run.tree[("a",)].calls == 1
+    assert run.run_id in run.metadata["runs"]

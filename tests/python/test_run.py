@@ -251,6 +251,29 @@ def test_a_run_in_progress_can_be_read_J5_EX10(run_dir: Path) -> None:
     assert not merge_run(run_dir).workers[0].open
 
 
+def test_a_phase_open_in_another_process_has_cpu_time_J5(child: Child, run_dir: Path) -> None:
+    code = """
+import signal, sys, time
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1], snapshot_interval_s=None, sample_interval_s=None)
+with profiler.phase("loop"):
+    start = time.thread_time_ns()
+    while time.thread_time_ns() - start < 50_000_000:
+        pass
+    print("there", flush=True)
+    signal.pause()
+"""
+    with child.start(code, run_dir) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "there\n"
+        node = merge_run(run_dir).tree[("loop",)]
+        process.kill()
+    assert (node.calls, node.open_calls) == (0, 1)
+    # The scheduler's figure is behind by up to a tick for a thread that runs; this one has stopped.
+    assert node.cpu_ns is not None
+    assert 40_000_000 <= node.cpu_ns <= node.wall_ns
+
+
 @pytest.mark.parametrize("depth", [100, 1500, 100_000])
 def test_metadata_that_nests_deep_costs_no_run_J3(run_dir: Path, depth: int) -> None:
     with Profiler(run_dir) as profiler, profiler.phase("a"):

@@ -160,7 +160,7 @@ static void test_any_name_comes_back(void **state)
     {                                                                                                                  \
         text, sizeof(text) - 1                                                                                         \
     }
-    static const struct lp_view names[] = {
+    static const struct lp_span names[] = {
         VIEW("a\0b"),
         VIEW("\"\\\n\t\x1b\x7f"),
         VIEW("\xed\xb3\xbf"),
@@ -183,7 +183,7 @@ static void test_any_name_comes_back(void **state)
         char path[64], decoded[64];
         snprintf(path, sizeof path, "roles 0 phases %zu path 0", i);
         json_t *name = at(json, path);
-        ptrdiff_t len = lp_text_decode(decoded, (struct lp_view){json_string_value(name), json_string_length(name)});
+        ptrdiff_t len = lp_text_decode(decoded, (struct lp_span){json_string_value(name), json_string_length(name)});
         assert_int_equal(len, names[i].len);
         assert_memory_equal(decoded, names[i].bytes, names[i].len);
     }

@@ -85,9 +85,9 @@ static inline char *swapped(const char *text, const char *from, const char *to)
     return result;
 }
 
-static inline struct lp_view view_of(const char *string)
+static inline struct lp_span view_of(const char *string)
 {
-    return (struct lp_view){string, strlen(string)};
+    return (struct lp_span){string, strlen(string)};
 }
 
 /* A new temporary folder, to be removed with remove_folder. */

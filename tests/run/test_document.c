@@ -431,9 +431,9 @@ static void test_names_are_decoded(void **state)
     (void)state;
     assert_accepted(&base, "inner", "a\\\\\\\\b/\\\\x00\\\\udcff\\ud83d\\ude00");
     static const char expected[] = "a\\b/\0\xed\xb3\xbf\xf0\x9f\x98\x80";
-    assert_true(lp_text_equal(document.records[2].name, (struct lp_view){expected, sizeof expected - 1}));
+    assert_true(lp_text_equal(document.records[2].name, (struct lp_span){expected, sizeof expected - 1}));
     assert_accepted(&base, "games", "\\\\x00");
-    assert_true(lp_text_equal(document.tallies[0].name, (struct lp_view){"\0", 1}));
+    assert_true(lp_text_equal(document.tallies[0].name, (struct lp_span){"\0", 1}));
 }
 
 /* Cut off anywhere, a document is refused with a reason, and the next one is read as if nothing had been: EX06. */

@@ -161,7 +161,7 @@ static uint64_t next(uint64_t *seed)
 
 static void assert_same_tree(const struct lp_run_phase *a, const struct lp_run_phase *b)
 {
-    assert_true(lp_text_equal(lp_text_view(&a->name), lp_text_view(&b->name)));
+    assert_true(lp_text_equal(lp_text_span(&a->name), lp_text_span(&b->name)));
     assert_int_equal(a->calls, b->calls);
     assert_int_equal(a->wall_ns, b->wall_ns);
     assert_int_equal(a->workers, b->workers);

@@ -40,10 +40,10 @@ static void assert_round_trip(const char *bytes, size_t len)
 {
     char encoded[4096], decoded[4096];
     assert_true(len * LP_TEXT_ENCODED_MAX <= sizeof encoded);
-    size_t made = lp_text_encode(encoded, (struct lp_view){bytes, len});
+    size_t made = lp_text_encode(encoded, (struct lp_span){bytes, len});
     for (size_t i = 0; i < made; i++)
         assert_true(encoded[i] != '\0');
-    assert_int_equal(lp_text_decode(decoded, (struct lp_view){encoded, made}), len);
+    assert_int_equal(lp_text_decode(decoded, (struct lp_span){encoded, made}), len);
     assert_memory_equal(decoded, bytes, len);
 }
 
@@ -73,12 +73,12 @@ static void test_round_trip(void **state)
 static void test_round_trip_of_combinations(void **state)
 {
     (void)state;
-    static const struct lp_view pieces[] = {
+    static const struct lp_span pieces[] = {
         {"\\", 1}, {"\0", 1}, {"x00", 3}, {"u", 1}, {"dcff", 4}, {"\xed\xb3\xbf", 3}, {"\xf0\x9f\x98\x80", 4},
         {"/", 1}};
     size_t n = sizeof pieces / sizeof *pieces;
     for (size_t i = 0; i < n * n * n; i++) {
-        const struct lp_view *chosen[] = {&pieces[i % n], &pieces[i / n % n], &pieces[i / n / n]};
+        const struct lp_span *chosen[] = {&pieces[i % n], &pieces[i / n % n], &pieces[i / n / n]};
         char text[16];
         size_t len = 0;
         for (int j = 0; j < 3; j++) {
@@ -119,9 +119,9 @@ static void test_order_is_bytewise(void **state)
     assert_true(lp_text_compare(view_of("a"), view_of("b")) < 0);
     assert_true(lp_text_compare(view_of("a"), view_of("ab")) < 0);
     assert_true(lp_text_compare(view_of("\xc3\xa8"), view_of("z")) > 0);
-    assert_true(lp_text_compare((struct lp_view){"a\0b", 3}, (struct lp_view){"a\0c", 3}) < 0);
+    assert_true(lp_text_compare((struct lp_span){"a\0b", 3}, (struct lp_span){"a\0c", 3}) < 0);
     assert_int_equal(lp_text_compare(view_of("a"), view_of("a")), 0);
-    assert_int_equal(lp_text_compare((struct lp_view){NULL, 0}, view_of("")), 0);
+    assert_int_equal(lp_text_compare((struct lp_span){NULL, 0}, view_of("")), 0);
 }
 
 int main(void)

@@ -51,7 +51,7 @@ static void add_worker(struct lp_run_tree *tree, uint64_t i)
 
 static void assert_same_counter(const struct lp_run_counter *a, const struct lp_run_counter *b)
 {
-    assert_true(lp_text_equal(lp_text_view(&a->name), lp_text_view(&b->name)));
+    assert_true(lp_text_equal(lp_text_span(&a->name), lp_text_span(&b->name)));
     assert_int_equal(a->sum, b->sum);
     assert_int_equal(a->calls, b->calls);
     assert_int_equal(a->min, b->min);
@@ -61,7 +61,7 @@ static void assert_same_counter(const struct lp_run_counter *a, const struct lp_
 
 static void assert_same_phase(const struct lp_run_phase *a, const struct lp_run_phase *b)
 {
-    assert_true(lp_text_equal(lp_text_view(&a->name), lp_text_view(&b->name)));
+    assert_true(lp_text_equal(lp_text_span(&a->name), lp_text_span(&b->name)));
     assert_int_equal(a->calls, b->calls);
     assert_int_equal(a->wall_ns, b->wall_ns);
     assert_int_equal(a->cpu_ns, b->cpu_ns);
