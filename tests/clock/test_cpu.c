@@ -99,6 +99,7 @@ static void burn(uint64_t turns)
     volatile uint64_t sink = 0;
     for (uint64_t i = 0; i < turns; i++)
         sink += i;
+    (void)sink;
 }
 
 static void *be_busy(void *context)

@@ -8,6 +8,7 @@ static void burn(uint64_t *seed)
     volatile uint64_t sink = 0;
     for (uint64_t i = random_next(seed) % 300; i > 0; i--)
         sink += i;
+    (void)sink;
 }
 
 /* B8: a parent that ends before its child. What the child runs on is late, and counted once. */
