@@ -209,6 +209,14 @@ static void test_no_keeper_runs_across_a_fork(void **state)
     lp_worker_free(worker);
 }
 
+static void skip_if_forks_break_the_allocator(void)
+{
+    if (!LP_TEST_ASAN)
+        return;
+    print_message("AddressSanitizer's allocator does not survive a fork while another thread uses it\n");
+    skip();
+}
+
 /* ---- forks while everything else goes on ---------------------------------------------- */
 
 static atomic_bool enough;
@@ -241,6 +249,7 @@ static void *snapshot_on(void *context)
 /* F9, FK05: all of them finish. */
 static void test_200_forks_while_others_record_and_write(void **state)
 {
+    skip_if_forks_break_the_allocator();
     /* ThreadSanitizer allows no new threads in a child of several. */
     struct lp_worker *worker = LP_TEST_TSAN ? worker_open(folder) : open_with_keeper();
     pthread_t threads[2];
@@ -299,6 +308,7 @@ static void test_forks_while_workers_come_and_go(void **state)
 {
     pthread_t thread;
     (void)state;
+    skip_if_forks_break_the_allocator();
     atomic_store(&enough, false);
     assert_int_equal(pthread_create(&thread, NULL, open_and_close, NULL), 0);
     for (int i = 0; i < 100; i++) {
