@@ -51,7 +51,8 @@ def there_is(named: str) -> bool:
     if path.suffix == ".py":
         return re.search(rf"(?m)^(async )?def {re.escape(function)}\(", text) is not None
     defined = rf"(?m)^static void {re.escape(function)}\(void \*\*state\)"
-    listed = rf"\b(TEST|in_\w+|cmocka_unit_test\w*)\({re.escape(function)}\b"  # else it does not run
+    # Else it does not run.
+    listed = rf"\b(TEST|in_\w+|cmocka_unit_test\w*)\({re.escape(function)}\b"
     return all(re.search(pattern, text) for pattern in (defined, listed))
 
 
