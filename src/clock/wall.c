@@ -67,36 +67,45 @@ static void publish(uint64_t base_tick, uint64_t base_ns, uint64_t slope_q32, ui
     atomic_store_explicit(&lp_wall_map.seq, seq + 2, memory_order_release);
 }
 
-/* Begins the next piece at pair and returns its first reading. With the writer held; the map has a piece or not
-   (valid_ticks 0). */
+/* Ends the line: the vDSO serves until a slope has been taken anew, from pair on. */
+static uint64_t begin_anew(const struct pair *pair)
+{
+    publish(pair->tick, pair->ns, 0, 0);
+    return pair->ns;
+}
+
+static uint64_t line_at(uint64_t ticks)
+{
+    uint64_t slope = atomic_load_explicit(&lp_wall_map.ns_per_tick_q32, memory_order_relaxed);
+    return atomic_load_explicit(&lp_wall_map.base_ns, memory_order_relaxed) +
+           (uint64_t)(((unsigned __int128)ticks * slope) >> 32);
+}
+
+/* Begins the next piece at pair and returns its first reading. With the writer held. */
 static uint64_t next_piece(const struct pair *pair)
 {
-    uint64_t ticks = pair->tick - writer.tick, gap_ns = pair->ns - writer.ns;
-    double slope = (double)gap_ns / (double)ticks;
+    uint64_t ticks = pair->tick - writer.tick, gap_ns = pair->ns - writer.ns, base_ns = pair->ns;
     uint64_t piece_ns = gap_ns * PIECE_GROWTH < LONGEST_PIECE_NS ? gap_ns * PIECE_GROWTH : LONGEST_PIECE_NS;
-    uint64_t base_ns = pair->ns;
     uint64_t old_valid = atomic_load_explicit(&lp_wall_map.valid_ticks, memory_order_relaxed);
+    uint64_t old_ticks = pair->tick - atomic_load_explicit(&lp_wall_map.base_tick, memory_order_relaxed);
+    double slope = (double)gap_ns / (double)ticks;
+    /* A suspend may hide in a long gap, and the counter may have gone on or not: no slope can be taken over it. */
+    bool idle = old_valid ? old_ticks / 2 > old_valid : gap_ns > LONGEST_PIECE_NS;
 
     if (old_valid != 0) {
-        uint64_t old_ticks = pair->tick - atomic_load_explicit(&lp_wall_map.base_tick, memory_order_relaxed);
-        uint64_t old_slope = atomic_load_explicit(&lp_wall_map.ns_per_tick_q32, memory_order_relaxed);
-        uint64_t old_base = atomic_load_explicit(&lp_wall_map.base_ns, memory_order_relaxed);
-        uint64_t line_ns = old_base + (uint64_t)(((unsigned __int128)old_ticks * old_slope) >> 32);
-        int64_t error_ns = (int64_t)(pair->ns - line_ns);
-        uint64_t bound_ns = gap_ns / 50 + 1000; /* twice the fastest slew that chrony makes, and a reading error */
+        int64_t error_ns = (int64_t)(pair->ns - line_at(old_ticks));
+        uint64_t bound_ns = gap_ns / 50 + 1000; /* a slew of 20,000 ppm, and a reading error */
         bool jumped = (uint64_t)(error_ns < 0 ? -error_ns : error_ns) > bound_ns;
-        /* Nobody has read the line since its end, so after a long gap the truth may be taken at once. */
-        bool idle = old_ticks / 2 > old_valid &&
-                    pair->ns > old_base + (uint64_t)(((unsigned __int128)old_valid * old_slope) >> 32);
         if (jumped)
             atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
-        if (!jumped && !idle) {
-            base_ns = line_ns;
-            slope *= 1.0 + (double)error_ns / (double)piece_ns;
-        }
+        if (jumped || idle)
+            return begin_anew(pair);
+        base_ns = line_at(old_ticks);
+        slope *= 1.0 + (double)error_ns / (double)piece_ns;
     }
-    if (slope > 0.001 && slope < 1000.0) /* 1 MHz to 1 THz */
-        publish(pair->tick, base_ns, (uint64_t)(slope * 4294967296.0), (uint64_t)((double)piece_ns / slope));
+    if (idle || !(slope > 0.001 && slope < 1000.0)) /* 1 MHz to 1 THz */
+        return begin_anew(pair);
+    publish(pair->tick, base_ns, (uint64_t)(slope * 4294967296.0), (uint64_t)((double)piece_ns / slope));
     return base_ns;
 }
 
@@ -113,8 +122,7 @@ static uint64_t take_pair(uint64_t now)
         now = next_piece(&pair);
     } else { /* the counter was set back, as after a suspend */
         atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
-        publish(pair.tick, pair.ns, 0, 0);
-        now = pair.ns;
+        now = begin_anew(&pair);
     }
     writer.tick = pair.tick;
     writer.ns = pair.ns;

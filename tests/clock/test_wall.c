@@ -4,12 +4,35 @@
  */
 #include "support/support.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #include "clock/wall.h"
 
 #define ALLOWED_NS 500u
 #define THREADS 3
+
+/* In place of libc's: the kernel's clock, some time behind. A machine that is suspended, or moved, looks so. */
+static _Atomic int64_t lag_ns;
+static int (*kernels_clock)(clockid_t, struct timespec *);
+
+__attribute__((constructor)) static void find_kernels_clock(void)
+{
+    kernels_clock = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int failed = kernels_clock ? kernels_clock(clock, now) : (int)syscall(SYS_clock_gettime, clock, now);
+    int64_t lag = atomic_load_explicit(&lag_ns, memory_order_relaxed);
+    if (!failed && clock == CLOCK_MONOTONIC && lag != 0) {
+        int64_t ns = (int64_t)now->tv_sec * 1000000000 + now->tv_nsec - lag;
+        now->tv_sec = ns / 1000000000;
+        now->tv_nsec = ns % 1000000000;
+    }
+    return failed;
+}
 
 static uint64_t monotonic_ns(void)
 {
@@ -141,6 +164,33 @@ static void test_a_jump_is_noticed_counted_and_mended(void **state)
         in_child(jump, &jumps[i]);
 }
 
+/* The kernel's clock stands still while the counter goes on, or jumps ahead of it. */
+static void lose_time(void *context)
+{
+    const int64_t *lost = context; /* of a silence of so many ms, so much time, and whether it is beyond doubt */
+    open_with_tsc();
+    uint64_t until_ns = monotonic_ns() + 50000000;
+    while (monotonic_ns() < until_ns)
+        CHECK(error_of_one_reading() <= ALLOWED_NS);
+    pause_ms(lost[0]);
+    atomic_fetch_add(&lag_ns, lost[1]);
+    check_for(500000000, ALLOWED_NS);
+    CHECK(lp_wall_jumps() == (uint64_t)lost[2]);
+}
+
+static void test_time_lost_in_a_silence_bends_no_line(void **state)
+{
+    int64_t silences[][3] = {
+        {300, 300000000, 1},   /* suspended all the time */
+        {600, 8000000, 0},     /* for less than a slew could explain */
+        {150, 0, 0},           /* nothing happened */
+        {300, -5000000000, 1}, /* moved to a machine whose counter is behind */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof silences / sizeof *silences; i++)
+        in_child(lose_time, silences[i]);
+}
+
 static void idle_then_read(void *context)
 {
     (void)context;
@@ -226,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_the_vdso_can_be_forced),
         cmocka_unit_test(test_readings_before_opening_come_from_the_vdso),
         cmocka_unit_test(test_a_jump_is_noticed_counted_and_mended),
+        cmocka_unit_test(test_time_lost_in_a_silence_bends_no_line),
         cmocka_unit_test(test_an_idle_process_reads_right_at_once),
         cmocka_unit_test(test_a_map_cut_off_by_a_fork_is_forgotten),
         cmocka_unit_test(test_forked_children_read_right_while_others_write_the_map),
