@@ -55,6 +55,7 @@ static struct section section;
 static _Atomic uint64_t no_slot; /* stays 0, which is never the token */
 static ptrdiff_t area_offset;    /* from the thread pointer; 0: no area */
 static _Atomic int mode = -1;
+static bool stays_bounded; /* set before mode */
 
 uint64_t lp_cpu_token;
 
@@ -100,6 +101,7 @@ void lp_cpu_open(void)
         chosen = LP_CPU_PLAIN;
     if (forced && strcmp(forced, "token") == 0 && chosen == LP_CPU_BOUNDED)
         chosen = LP_CPU_TOKEN;
+    stays_bounded = forced && strcmp(forced, "bounded") == 0;
     atomic_store(&mode, chosen);
 }
 
@@ -188,8 +190,7 @@ static int prove_once(_Atomic uint64_t *slot, const volatile uint32_t *cpu_id)
 
 void lp_cpu_prove(void)
 {
-    const char *forced = getenv("LINEPROFILER_CLOCK_CPU");
-    if (lp_cpu_mode() != LP_CPU_BOUNDED || (forced && strcmp(forced, "bounded") == 0))
+    if (lp_cpu_mode() != LP_CPU_BOUNDED || stays_bounded)
         return;
     _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)(area() + RSEQ_CS_OFFSET);
     const volatile uint32_t *cpu_id = (const volatile uint32_t *)(const void *)(area() + RSEQ_CPU_ID_OFFSET);

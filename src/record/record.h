@@ -60,7 +60,7 @@ struct lp_thread {
     struct lp_table children; /* (parent ref, name id) -> node ref */
     uint64_t first_serial;    /* that of the last entry before the slot was made */
     struct lp_thread *next;   /* guarded by the recorder's lock */
-    const void *owner;        /* guarded by the recorder's lock: whose it is now; NULL: nobody's */
+    uint64_t owner;           /* guarded by the recorder's lock: lp_thread_id of whose it is now; 0: nobody's */
 };
 
 enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOPPED };
@@ -130,6 +130,8 @@ size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size
 /* Private to record/ below, but for the inline functions at the end. */
 
 void lp_thread_watch_end(void);
+/* The calling thread's number, never used before or after in this process. Addresses and kernel numbers come again. */
+uint64_t lp_thread_id(void);
 /* Whether the calling thread's side of the recorder is this one. */
 bool lp_thread_is_mine(const struct lp_thread *thread);
 /* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */

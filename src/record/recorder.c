@@ -12,6 +12,7 @@ _Atomic uint32_t *lp_fork_word = &always_here;
 
 static pthread_once_t set_up_once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
+static bool have_exit_key; /* else slots of threads that ended are not used again */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before any recorder's lock */
 static struct lp_recorder *registry;                              /* guarded by registry_lock */
 static _Atomic uint64_t last_key;
@@ -26,11 +27,11 @@ static void thread_ends(void *value)
     for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next) {
         pthread_mutex_lock(&recorder->lock);
         for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
-            if (thread->owner != &lp_thread_cache)
+            if (thread->owner != lp_thread_id())
                 continue;
             if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot)
                 lp_thread_end(thread);
-            thread->owner = NULL;
+            thread->owner = 0;
         }
         pthread_mutex_unlock(&recorder->lock);
     }
@@ -41,7 +42,7 @@ static void thread_ends(void *value)
 static void set_up(void)
 {
     lp_cpu_open();
-    pthread_key_create(&exit_key, thread_ends);
+    have_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (word == MAP_FAILED)
@@ -56,7 +57,8 @@ static void set_up(void)
 
 void lp_thread_watch_end(void)
 {
-    pthread_setspecific(exit_key, &lp_thread_cache);
+    if (have_exit_key)
+        pthread_setspecific(exit_key, &lp_thread_cache);
 }
 
 int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hooks *hooks, bool measure_cpu,
@@ -152,7 +154,7 @@ static void forget_parent(struct lp_recorder *recorder)
     if (atomic_load(&recorder->state) == LP_RECORDER_RUNNING)
         atomic_store(&recorder->state, LP_RECORDER_IDLE);
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
-        thread->owner = NULL;
+        thread->owner = 0;
         thread->slot = NULL;
     }
     lp_table_reset(&recorder->paths);

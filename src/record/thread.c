@@ -112,7 +112,7 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
         thread->slot = NULL;
         return NULL;
     }
-    thread->owner = &lp_thread_cache;
+    thread->owner = lp_thread_id();
     thread->last_wall_ns = 0;
     lp_cpu_init(&thread->cpu);
     LP_SET(thread->slot->name, name_ref);
@@ -121,10 +121,19 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
     return thread;
 }
 
+uint64_t lp_thread_id(void)
+{
+    static _Atomic uint64_t last;
+    static __thread uint64_t id __attribute__((tls_model("initial-exec")));
+    if (id == 0)
+        id = atomic_fetch_add(&last, 1) + 1;
+    return id;
+}
+
 static struct lp_thread *mine_locked(struct lp_recorder *recorder)
 {
     struct lp_thread *thread = recorder->threads;
-    while (thread && thread->owner != &lp_thread_cache)
+    while (thread && thread->owner != lp_thread_id())
         thread = thread->next;
     return thread;
 }
@@ -132,7 +141,7 @@ static struct lp_thread *mine_locked(struct lp_recorder *recorder)
 bool lp_thread_is_mine(const struct lp_thread *thread)
 {
     pthread_mutex_lock(&thread->recorder->lock);
-    bool mine = thread->owner == &lp_thread_cache;
+    bool mine = thread->owner == lp_thread_id();
     pthread_mutex_unlock(&thread->recorder->lock);
     return mine;
 }

@@ -1,6 +1,7 @@
 /* The life of a recorder: idle, running, stopped for good; woken, forked, given back. */
 #include "support/recording.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -282,9 +283,43 @@ static void test_a_clone_without_handlers_records_nothing(void **state)
     recording_close(&recording);
 }
 
+/* A program may have taken all thread-specific keys: what lies under another's is not ours. */
+static void record_without_a_key(void *context)
+{
+    static struct recording recording;
+    pthread_key_t keys[PTHREAD_KEYS_MAX];
+    pthread_t thread;
+    int n = 0;
+    (void)context;
+    while (n < PTHREAD_KEYS_MAX && pthread_key_create(&keys[n], NULL) == 0) {
+        CHECK(pthread_setspecific(keys[n], &keys[n]) == 0);
+        n++;
+    }
+    recording_open(&recording);
+    record_one(&recording, "a");
+    for (int i = 0; i < 3; i++) {
+        CHECK(pthread_create(&thread, NULL, record_one_elsewhere, &recording) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    for (int i = 0; i < n; i++)
+        CHECK(pthread_getspecific(keys[i]) == &keys[i]);
+    json_t *document = recording_document(&recording);
+    CHECK_U64(figures_at(document, "elsewhere").calls, 3);
+    CHECK_U64(json_array_size(json_object_get(document, "threads")), 4); /* nor is one thread taken for another */
+    json_decref(document);
+    recording_close(&recording);
+}
+
+static void test_a_program_that_has_all_keys(void **state)
+{
+    (void)state;
+    in_child(record_without_a_key, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_program_that_has_all_keys), /* first: the key is taken once */
         cmocka_unit_test(test_an_idle_recorder_begins_at_the_first_boundary),
         cmocka_unit_test(test_a_woken_recorder_asks_once_at_the_next_boundary),
         cmocka_unit_test(test_a_stopped_recorder_is_not_woken),
