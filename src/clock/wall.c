@@ -11,25 +11,27 @@
 #define LONGEST_PIECE_NS 100000000u
 /* A piece may be this much longer than the time its slope was measured over, and so much worse at its end than a pair. */
 #define PIECE_GROWTH 4u
+#define SUSPENDED_NS 1000000u /* less than any suspend */
 #define PAIR_TRIES 8
 #define GOOD_PAIR_TICKS 256u    /* 0.1 us or less: the pair's error is half of it */
 #define USABLE_PAIR_TICKS 1000u /* a wider one was interrupted: the vDSO serves until the next reading */
 
 struct lp_wall_map lp_wall_map;
 
-/* Guarded by busy: where the last pair was taken; ns is 0 before the first. */
+/* Guarded by busy: where the last pair was taken (ns is 0 before the first), and the most that the
+   machine can have been suspended until then. */
 static struct {
     atomic_flag busy;
-    uint64_t tick, ns;
+    uint64_t tick, ns, suspended_ns;
 } writer = {.busy = ATOMIC_FLAG_INIT};
 
 static _Atomic int source = -1;
 static _Atomic uint64_t jumps;
 
-static uint64_t vdso_ns(void)
+static uint64_t vdso_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -45,7 +47,7 @@ static bool read_pair(struct pair *pair)
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < PAIR_TRIES && best > GOOD_PAIR_TICKS; i++) {
         uint64_t before = __rdtsc();
-        uint64_t ns = vdso_ns();
+        uint64_t ns = vdso_ns(CLOCK_MONOTONIC);
         uint64_t width = __rdtsc() - before;
         if (width < best) {
             best = width;
@@ -87,23 +89,24 @@ static uint64_t next_piece(const struct pair *pair)
     uint64_t ticks = pair->tick - writer.tick, gap_ns = pair->ns - writer.ns, base_ns = pair->ns;
     uint64_t piece_ns = gap_ns * PIECE_GROWTH < LONGEST_PIECE_NS ? gap_ns * PIECE_GROWTH : LONGEST_PIECE_NS;
     uint64_t old_valid = atomic_load_explicit(&lp_wall_map.valid_ticks, memory_order_relaxed);
-    uint64_t old_ticks = pair->tick - atomic_load_explicit(&lp_wall_map.base_tick, memory_order_relaxed);
     double slope = (double)gap_ns / (double)ticks;
-    /* A suspend may hide in a long gap, and the counter may have gone on or not: no slope can be taken over it. */
-    bool idle = old_valid ? old_ticks / 2 > old_valid : gap_ns > LONGEST_PIECE_NS;
 
     if (old_valid != 0) {
+        uint64_t old_ticks = pair->tick - atomic_load_explicit(&lp_wall_map.base_tick, memory_order_relaxed);
         int64_t error_ns = (int64_t)(pair->ns - line_at(old_ticks));
         uint64_t bound_ns = gap_ns / 50 + 1000; /* a slew of 20,000 ppm, and a reading error */
-        bool jumped = (uint64_t)(error_ns < 0 ? -error_ns : error_ns) > bound_ns;
-        if (jumped)
+        /* Nobody has read the line since its end, so after a long gap the truth may be taken at once. */
+        bool idle = old_ticks / 2 > old_valid && pair->ns > line_at(old_valid);
+        if ((uint64_t)(error_ns < 0 ? -error_ns : error_ns) > bound_ns) {
             atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
-        if (jumped || idle)
             return begin_anew(pair);
-        base_ns = line_at(old_ticks);
-        slope *= 1.0 + (double)error_ns / (double)piece_ns;
+        }
+        if (!idle) {
+            base_ns = line_at(old_ticks);
+            slope *= 1.0 + (double)error_ns / (double)piece_ns;
+        }
     }
-    if (idle || !(slope > 0.001 && slope < 1000.0)) /* 1 MHz to 1 THz */
+    if (!(slope > 0.001 && slope < 1000.0)) /* 1 MHz to 1 THz */
         return begin_anew(pair);
     publish(pair->tick, base_ns, (uint64_t)(slope * 4294967296.0), (uint64_t)((double)piece_ns / slope));
     return base_ns;
@@ -116,22 +119,27 @@ static uint64_t take_pair(uint64_t now)
     bool first = writer.ns == 0;
     if ((!first && (int64_t)(now - writer.ns) < (int64_t)FIRST_BASE_NS) || !read_pair(&pair))
         return now;
+    /* Read between two of the other clock, so that to be interrupted here does not look like a suspend. */
+    uint64_t boot_ns = vdso_ns(CLOCK_BOOTTIME), least_ns = boot_ns - vdso_ns(CLOCK_MONOTONIC);
+    bool suspended = (int64_t)(least_ns - writer.suspended_ns) > (int64_t)SUSPENDED_NS;
     if (first) {
         now = pair.ns;
-    } else if (pair.tick > writer.tick) {
-        now = next_piece(&pair);
-    } else { /* the counter was set back, as after a suspend */
+    } else if (suspended || pair.tick <= writer.tick) {
+        /* The counter may have gone on without the clock, or begun again: no slope can be taken over that. */
         atomic_fetch_add_explicit(&jumps, 1, memory_order_relaxed);
         now = begin_anew(&pair);
+    } else {
+        now = next_piece(&pair);
     }
     writer.tick = pair.tick;
     writer.ns = pair.ns;
+    writer.suspended_ns = boot_ns - pair.ns;
     return now;
 }
 
 uint64_t lp_wall_slow_ns(void)
 {
-    uint64_t now = vdso_ns();
+    uint64_t now = vdso_ns(CLOCK_MONOTONIC);
     if (atomic_load_explicit(&source, memory_order_relaxed) != LP_WALL_TSC)
         return now;
     if (atomic_flag_test_and_set_explicit(&writer.busy, memory_order_acquire))
@@ -166,7 +174,7 @@ void lp_wall_open(void)
 
 uint64_t lp_wall_slow_ns(void)
 {
-    return vdso_ns();
+    return vdso_ns(CLOCK_MONOTONIC);
 }
 
 void lp_wall_open(void)

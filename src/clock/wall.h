@@ -9,8 +9,7 @@
  * beyond it takes a fresh (tick, ns) pair and begins the next piece where the old one ended, with a slope that makes up
  * the error until the next end. So readings, never durations, are converted, NTP slew is followed within a piece
  * (100 ms), and nobody has to maintain the map: an idle process costs nothing. Where there is no base to take a slope
- * from - for two milliseconds after the first reading, the first after a long silence, or a jump - readings come from the
- * vDSO.
+ * from - for two milliseconds after the first reading, a suspend or a jump - readings come from the vDSO.
  *
  * Readings of different threads agree to well under a microsecond but are not ordered between threads; a caller that
  * needs order within its thread clamps (record does).
