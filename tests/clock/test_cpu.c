@@ -52,13 +52,14 @@ static struct moment moment_now(void)
     return now;
 }
 
-/* Time taken from the thread since the last moment that was looked at. */
-static uint64_t taken_until(struct probe *probe, const struct moment *now)
+/* Time taken from the thread since the last moment that was looked at; where it was switched away meanwhile, that is not
+   known, and 0 or, if it is to be the most, all the time away. */
+static uint64_t taken_until(struct probe *probe, const struct moment *now, bool most)
 {
     uint64_t wall_ns = now->wall_ns - probe->last.wall_ns, cpu_ns = now->cpu_ns - probe->last.cpu_ns;
-    bool taken = now->switches == probe->last.switches && wall_ns > cpu_ns;
+    bool known = now->switches == probe->last.switches;
     probe->last = *now;
-    return taken ? wall_ns - cpu_ns : 0;
+    return (known || most) && wall_ns > cpu_ns ? wall_ns - cpu_ns : 0;
 }
 
 static void probe_init(struct probe *probe)
@@ -71,12 +72,12 @@ static void probe_init(struct probe *probe)
 static void probe_read(struct probe *probe)
 {
     struct moment before = moment_now();
-    probe->taken_ns += taken_until(probe, &before);
+    probe->taken_ns += taken_until(probe, &before, false);
     uint64_t from_ns = cpu_now_ns();
     struct lp_reading now = lp_cpu_read(&probe->cpu, probe->readings++ % 2 ? LP_EDGE_LEAVE : LP_EDGE_ENTER);
     uint64_t to_ns = cpu_now_ns();
     struct moment after = moment_now();
-    uint64_t just_taken_ns = taken_until(probe, &after);
+    uint64_t just_taken_ns = taken_until(probe, &after, true);
     probe->taken_ns += just_taken_ns;
 
     uint64_t off_ns = now.cpu_ns < from_ns ? from_ns - now.cpu_ns : now.cpu_ns > to_ns ? now.cpu_ns - to_ns : 0;
