@@ -115,7 +115,7 @@ static uint64_t next_piece(const struct pair *pair)
 /* One more pair at now, or soon after. With the writer held. */
 static uint64_t take_pair(uint64_t now)
 {
-    struct pair pair;
+    struct pair pair = {0};
     bool first = writer.ns == 0;
     if ((!first && (int64_t)(now - writer.ns) < (int64_t)FIRST_BASE_NS) || !read_pair(&pair))
         return now;
