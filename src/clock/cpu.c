@@ -9,7 +9,6 @@
 
 /* Where between two readings of wall time the kernel read its clock is known to half their distance. An interrupt that
    fell there, of 10 us and more on a virtual machine, leaves the token standing: try again. */
-#define RESYNC_TRIES 3
 #define GOOD_WIDTH_NS 2000u
 #define USABLE_WIDTH_NS 10000u
 #define PREEMPTED_WIDTH_NS 20000u /* no system call takes that long: the plain way to see that we were not running */
@@ -133,7 +132,7 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
     atomic_signal_fence(memory_order_seq_cst);
     uint64_t before = lp_wall_ns(), after = before, narrowest = UINT64_MAX;
     struct lp_reading now = {.wall_ns = before};
-    for (int i = 0; i < RESYNC_TRIES && narrowest > GOOD_WIDTH_NS; i++) {
+    for (int i = 0; i < LP_CPU_RESYNC_TRIES && narrowest > GOOD_WIDTH_NS; i++) {
         uint64_t begin = after, real = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID, &ok);
         after = lp_wall_ns();
         if (edge == LP_EDGE_ENTER || i == 0)

@@ -35,6 +35,7 @@ enum lp_cpu_mode { LP_CPU_PLAIN, LP_CPU_BOUNDED, LP_CPU_TOKEN };
 
 #define LP_CPU_BOUND_NS 2000u
 #define LP_CPU_RESYNC_NS 1000000u
+#define LP_CPU_RESYNC_TRIES 3 /* real readings at most, each time one is due */
 
 /* One thread's state. Used by that thread only. */
 struct lp_cpu {

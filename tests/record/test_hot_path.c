@@ -1,5 +1,6 @@
-/* B5: recording takes no lock and makes no system call but a clock reading a millisecond, with a proven token. A seccomp
-   filter traps every other system call; clock readings pass through a clock_gettime of our own, which counts them. */
+/* B5: recording takes no lock and makes no system call but, once a millisecond, a real reading of the CPU clock; with a
+   proven token. A seccomp filter traps every other system call; clock readings pass through a clock_gettime of our own,
+   which counts them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,8 +104,10 @@ static enum verdict judge(uint64_t took_ns, uint64_t switched)
         return LOST;
     if (other_calls > 0)
         return OTHER_CALL;
-    /* The first of them, one a millisecond, and one after each switch, which may itself meet another. */
-    return (uint64_t)cpu_readings <= 1 + took_ns / LP_CPU_RESYNC_NS + 2 * switched ? FINE : TOO_MANY_READINGS;
+    /* The first, one a millisecond, and one after each switch, which may itself meet another; each is repeated where an
+       interrupt fell into it. */
+    uint64_t due = 1 + took_ns / LP_CPU_RESYNC_NS + 2 * switched;
+    return (uint64_t)cpu_readings <= LP_CPU_RESYNC_TRIES * due ? FINE : TOO_MANY_READINGS;
 }
 
 static enum verdict child(void)
