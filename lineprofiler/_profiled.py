@@ -320,7 +320,7 @@ class _Call:
 # ---- what a call is made of ------------------------------------------------
 
 
-def _name_of(function: object) -> str:
+def _name_of(function: Any) -> str:
     __tracebackhide__ = True
     while isinstance(function, functools.partial):
         function = function.func

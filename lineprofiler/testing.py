@@ -19,13 +19,14 @@ no pytest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from lineprofiler import _nearest
 from lineprofiler.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from lineprofiler._profiled import ProfiledRun, ProfiledRunner, run_profiled

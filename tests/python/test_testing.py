@@ -412,7 +412,7 @@ def test_children_of_the_function_are_merged(method: str) -> None:
     assert_phases(run, {"play": 2}, role="actor", exact=True)
     assert_phases(run, {"launch": 1}, role="main", exact=True)
     assert_no_caveats(run)
-    assert run.stdout == "played\n" * 2
+    assert run.stdout.count("played") == 2
 
 
 class HardError(Exception):
