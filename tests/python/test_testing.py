@@ -167,6 +167,22 @@ def test_entries_that_are_open_count(run_dir: Path) -> None:
     ]
 
 
+def test_an_estimate_is_no_exact_number(run_dir: Path) -> None:
+    with Profiler(run_dir, snapshot_interval_s=None) as profiler:
+        for _ in range(100):
+            with profiler.phase("fast", sample=0.1):
+                pass
+    run = merge_run(run_dir)
+    assert_phases(run, ["fast"])
+    assert_phases(run, {"fast": AtLeast(80)})
+    entries = run.tree[("fast",)].calls
+    assert text_of(assert_phases, run, {"fast": entries}) == [
+        "phases:",
+        f"  'fast': expected {entries} entries, found about {entries}"
+        " (an estimate, the phase is sampled)",
+    ]
+
+
 def test_counters(run: Run) -> None:
     assert_counters(run, "iteration/mcts", {"simulations": 384}, exact=True)
     assert_counters(run, ("iteration", "mcts"), {"simulations": AtLeast(64)}, role="learner")
