@@ -441,7 +441,7 @@ def _has_ended(pid: int, timeout_s: float | None) -> bool:
 
 def _end_group(leader: int, signal_number: int) -> None:
     """Send a signal to all that is left of a child's group, and wait a little for its end."""
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal_number)
     deadline = time.monotonic() + _GRACE_S
     while any(_members(leader)) and time.monotonic() < deadline:

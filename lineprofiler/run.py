@@ -15,7 +15,7 @@ from lineprofiler import _core, _nearest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any, Literal, Self
+    from typing import Any, ClassVar, Literal, Self
 
     Path = tuple[str, ...]
 
@@ -94,24 +94,27 @@ class _Record(_Frozen):
 
     __slots__: tuple[str, ...] = ()
 
+    _names: ClassVar[frozenset[str]] = frozenset()
+    """All of them, those of the classes above included."""
+
+    def __init_subclass__(cls) -> None:
+        cls._names = cls._names.union(cls.__slots__)
+
     def __init__(self, **fields: Any) -> None:
-        names = self._names()
-        for what, wrong in (("needs", names - fields.keys()), ("has no", fields.keys() - names)):
-            if wrong:
-                raise TypeError(f"{type(self).__name__} {what} {', '.join(sorted(wrong))}")
+        if fields.keys() != self._names:
+            missing = self._names - fields.keys()
+            wrong = ", ".join(sorted(missing or fields.keys() - self._names))
+            what = "needs" if missing else "has no"
+            raise TypeError(f"{type(self).__name__} {what} {wrong}")
         self._set(**fields)
 
-    @classmethod
-    def _names(cls) -> set[str]:
-        return {name for kind in cls.__mro__ for name in getattr(kind, "__slots__", ())}
-
     def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in sorted(self._names())}
+        return {name: getattr(self, name) for name in sorted(self._names)}
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self) or not isinstance(other, _Record):
             return NotImplemented
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self._names())
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self._names)
 
     __hash__ = None  # type: ignore[assignment]
 
