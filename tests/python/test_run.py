@@ -390,12 +390,17 @@ def test_a_repr_can_be_read(run: Run) -> None:
     assert repr(Caveat(kind="a", text="b")) == "Caveat(kind='a', text='b')"
 
 
+def spell(number: int) -> str:
+    """A number in letters: names that differ in digits only are warned of."""
+    return str(number).translate(str.maketrans("0123456789", "abcdefghij"))
+
+
 def test_a_repr_is_bounded(run_dir: Path) -> None:
     with Profiler(run_dir, "r" * 10_000, snapshot_interval_s=None) as profiler:
         for i in range(500):
-            with profiler.phase(f"{i}" + "n" * 1000):
+            with profiler.phase(spell(i) + "n" * 1000):
                 for j in range(10):
-                    profiler.count(f"{j}" + "c" * 1000)
+                    profiler.count(spell(j) + "c" * 1000)
     run = merge_run(run_dir)
     node = next(iter(run.tree.values()))
     things = [run, run.tree, node, node.hist, run.workers[0], run.tree.root]
@@ -463,11 +468,11 @@ def test_a_missing_role_names_the_nearest_J1(run: Run) -> None:
 def test_looking_up_among_many_paths_stays_quick(run_dir: Path) -> None:
     with Profiler(run_dir, snapshot_interval_s=None) as profiler:
         for i in range(4000):
-            with profiler.phase(f"phase {i}"):
+            with profiler.phase(f"phase {spell(i)}"):
                 pass
     tree = merge_run(run_dir).tree
-    with pytest.raises(KeyError, match="phase 17'"):
-        tree[("phase 17 ",)]
+    with pytest.raises(KeyError, match=f"or .'phase {spell(17)}',|mean .'phase {spell(17)}',"):
+        tree[(f"phase {spell(17)} ",)]
     # A miss that is no error must not pay for the search.
     assert all(tree.get((f"{i}",)) is None and (f"{i}",) not in tree for i in range(10_000))
 
