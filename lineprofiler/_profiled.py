@@ -67,8 +67,9 @@ def run_profiled(
 
     function:
         Something that can be pickled: a function at the top level of a module, a method, a
-        functools.partial. Its module need not be importable by name, but is imported anew; a script
-        must guard what it does by ``if __name__ == "__main__":``.
+        functools.partial. If it returns a coroutine, asyncio.run() runs that. Its module need not
+        be importable by name, but is imported anew; a script must guard what it does by
+        ``if __name__ == "__main__":``.
     args, kwargs:
         What it is called with; pickled too.
     role:
@@ -192,6 +193,7 @@ class _Call:
     def make(self, timeout_s: float | None) -> ProfiledRun:
         """Make the call and read its run."""
         __tracebackhide__ = True
+        _check_timeout(timeout_s)
         status = self._run(timeout_s)
         returned = self._take_answer(status)
         try:
@@ -318,6 +320,16 @@ class _Call:
 
 
 # ---- what a call is made of ------------------------------------------------
+
+
+def _check_timeout(timeout_s: float | None) -> None:
+    __tracebackhide__ = True
+    if timeout_s is None:
+        return
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+        raise TypeError(f"timeout_s must be a number or None, not {type(timeout_s).__name__}")
+    if not timeout_s > 0:
+        raise ValueError(f"timeout_s must be over 0, or None for no limit, not {timeout_s!r}")
 
 
 def _name_of(function: Any) -> str:

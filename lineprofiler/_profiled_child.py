@@ -119,8 +119,10 @@ def _answer(call: bytes, definitions: list[Definition], main_name: str) -> tuple
         return "not found", traceback.format_exc()
     profiler = _start(role)
     try:
-        value = function(*args, **kwargs)
+        value = _call(function, args, kwargs)
     except BaseException as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            return "returned", pickle.dumps(None)
         return "raised", _describe(error)
     finally:
         if profiler is not None:
@@ -129,6 +131,15 @@ def _answer(call: bytes, definitions: list[Definition], main_name: str) -> tuple
         return "returned", pickle.dumps(value)
     except Exception as error:
         return "not pickled", f"{type(value).__qualname__}, which cannot be pickled: {error}"
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    value = function(*args, **kwargs)
+    if isinstance(value, types.CoroutineType):
+        import asyncio
+
+        return asyncio.run(value)
+    return value
 
 
 def _start(role: str | None) -> Any:
@@ -143,17 +154,19 @@ def _start(role: str | None) -> Any:
 
 def _describe(error: BaseException) -> tuple[bytes | None, str, str]:
     """Return an exception pickled (None: it cannot be), its last line, and its whole text."""
-    # Without the line of this file that called the function.
-    error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+    # Without the lines of this file that called the function.
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename == __file__:
+        step = step.tb_next
+    error = error.with_traceback(step)
     text = "".join(traceback.format_exception(error))
     last = traceback.format_exception_only(error)[-1].strip()
     return _pickle_exception(error), last, text
 
 
 def _pickle_exception(error: BaseException) -> bytes | None:
-    make: Callable[[BaseException], bytes] = pickle.dumps
     try:
-        data = make(error)
+        data = pickle.dumps(error)
         survives = type(pickle.loads(data)) is type(error)
     except Exception:
         return None

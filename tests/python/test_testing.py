@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.metadata
 import json
@@ -382,6 +383,31 @@ def test_what_can_be_called() -> None:
     bound = functools.partial(functools.partial(play, 3), factor=5)
     assert_counters(run_profiled(bound), "play", {"games": 15})
     assert run_profiled(os.getpid).returned != os.getpid()
+
+
+async def play_later(n: int) -> int:
+    await asyncio.sleep(0)
+    play(n)
+    return n
+
+
+def test_a_coroutine_function_is_run() -> None:
+    run = run_profiled(play_later, (4,))
+    assert run.returned == 4
+    assert_counters(run, "play", {"games": 4})
+
+
+def test_leaving_by_sys_exit_with_success_is_a_return() -> None:
+    assert run_profiled(sys.exit).returned is None
+    assert run_profiled(sys.exit, (0,)).returned is None
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "kind"), [("3", TypeError), (True, TypeError), (0, ValueError), (-1, ValueError)]
+)
+def test_a_wrong_timeout_is_refused(timeout_s: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="timeout_s must be"):
+        run_profiled(os.getpid, timeout_s=timeout_s)
 
 
 def make_own(role: str) -> None:
