@@ -130,7 +130,7 @@ class ProfiledRunner:
             try:
                 run = call.make(timeout_s)
             except BaseException:
-                self._show(call.said("out"), "")  # the other is among the exception's notes
+                self._show(call.said("out"), "")  # the other is with the exception
                 raise
         self._show(run.stdout, run.stderr)
         return run
@@ -229,7 +229,8 @@ class _Call:
                 _end_group(process.pid, signal.SIGTERM)
             else:
                 where = _open_phases(self.run_dir)
-                os.kill(process.pid, signal.SIGABRT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGABRT)
                 _has_ended(process.pid, _GRACE_S)
         finally:
             _end_group(process.pid, signal.SIGKILL)
@@ -270,7 +271,11 @@ class _Call:
         if status != 0:
             message = f"{self.name} returned, and then its process ended {_ended(status)}"
             raise self._noted(RuntimeError(message))
-        return self._unpickle(value)
+        try:
+            return self._unpickle(value)
+        except Exception as error:
+            message = f"what {self.name} returned cannot be read here: {error}; return plain data"
+            raise self._noted(RuntimeError(message)) from None
 
     def _raise(self, pickled: bytes | None, last: str, text: str) -> NoReturn:
         """Raise again what the function raised."""

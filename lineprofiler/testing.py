@@ -11,7 +11,8 @@
 Each assertion takes the run that `lineprofiler.accounting.merge_run` returns. Where it expects
 names it takes them alone (they are there), or with a number each: exactly so many, `AtLeast` so
 many, or 0 (it is not there). What is not named is not looked at, unless ``exact=True``. An
-AssertionError says all that is wrong at once, with what was found and which names come near.
+AssertionError says all that is wrong at once, with what was found and which names come near. That
+something is not there is worth as much as assert_no_caveats(): what was lost is not there either.
 
 With pytest the fixture `profiled_run` does what run_profiled() does. This module needs and imports
 no pytest.
@@ -86,7 +87,7 @@ def assert_roles(
     A worker is one process; one that was restarted is two. exact: there is no other role.
     """
     __tracebackhide__ = True
-    wanted = _numbers(_one(expected, str), _check_name)
+    wanted = _numbers(_one(expected), _check_name)
     found = {name: len(role.workers) for name, role in _check_run(run).roles.items()}
     wrong = _differences(wanted, found, "worker", exact=exact)
     _fail_if(wrong, run, "roles")
@@ -108,7 +109,7 @@ def assert_phases(
     """
     __tracebackhide__ = True
     tree, where = _tree(run, role)
-    wanted = _numbers(_one(expected, str), _check_path)
+    wanted = _numbers(_one(expected), _check_path)
     wrong = []
     named: set[Path] = set()
     for path, number in wanted.items():
@@ -118,9 +119,7 @@ def assert_phases(
         entries = node.calls + node.open_calls if node else 0
         if node is None and number != 0:
             wrong.append(f"{_show(path)}: expected {_say(number, 'entry')}, {_missing(tree, path)}")
-        elif node is not None and (
-            not _is(number, entries, there=True) or (node.estimated and isinstance(number, int))
-        ):
+        elif node is not None and not _is(number, entries, estimated=node.estimated):
             wrong.append(f"{_show(path)}: expected {_say(number, 'entry')}, {_entries(node)}")
     if exact:
         extra = [node for found, node in tree.items() if found not in named]
@@ -138,17 +137,18 @@ def assert_counters(
 ) -> None:
     """Assert what was counted directly in a phase, as sums over the workers.
 
-    path: that of the phase, see assert_phases(); () is what was counted outside any. exact: there
-    is no other counter.
+    path: that of the phase, see assert_phases(), also for phases that are sampled; () is what was
+    counted outside any. exact: there is no other counter.
     """
     __tracebackhide__ = True
     tree, where = _tree(run, role)
-    wanted = _numbers(_one(expected, str), _check_name)
+    wanted = _numbers(_one(expected), _check_name)
     found = _find(tree, _check_path(path)) if path != () else ()
     if found is None:
         _fail_if([f"{_show(path)}: {_missing(tree, path)}"], run, f"phases{where}")
         return
-    wrong = _differences(wanted, tree[found].counters, "", exact=exact)
+    node = tree[found]
+    wrong = _differences(wanted, node.counters, "", exact=exact, estimated=node.estimated)
     _fail_if(wrong, run, f"counters of {_show(found)}{where}")
 
 
@@ -185,6 +185,8 @@ def assert_no_caveats(run: Run, *, allow: Collection[str] = ()) -> None:
 _PRESENT = None
 """In place of a number: it is there."""
 
+_ESTIMATE = " (an estimate, the phase is sampled)"
+
 
 def _numbers(
     expected: Mapping[Any, int | AtLeast] | Iterable[Any], check: Callable[[Any], Any]
@@ -195,9 +197,9 @@ def _numbers(
     return {check(name): _PRESENT for name in expected}
 
 
-def _one(expected: Any, kind: type) -> Any:
+def _one(expected: Any) -> Any:
     """Return a single name in a list. TypeError: a tuple, which may be one path or several."""
-    if isinstance(expected, kind):
+    if isinstance(expected, str):
         return [expected]
     if isinstance(expected, tuple) and all(isinstance(name, str) for name in expected):
         raise TypeError(
@@ -238,8 +240,13 @@ def _check_number_or(number: int | AtLeast) -> int | AtLeast:
     return number if isinstance(number, AtLeast) else _check_number(number)
 
 
-def _is(number: int | AtLeast | None, found: int, *, there: bool) -> bool:
-    return there if number is _PRESENT else number == found
+def _is(
+    number: int | AtLeast | None, found: int, *, there: bool = True, estimated: bool = False
+) -> bool:
+    """Whether what was found is what is expected; an estimate is never an exact number."""
+    if number is _PRESENT:
+        return there
+    return number == found and not (estimated and isinstance(number, int))
 
 
 def _differences(
@@ -248,17 +255,19 @@ def _differences(
     unit: str,
     *,
     exact: bool,
+    estimated: bool = False,
 ) -> list[str]:
     """Return a line for each name of which there is not what is wanted."""
     wrong = []
     for name, number in wanted.items():
-        if _is(number, found.get(name, 0), there=name in found):
+        there = name in found
+        if _is(number, found.get(name, 0), there=there, estimated=there and estimated):
             continue
-        shown = _say_found(found[name]) if name in found else f"found none{_near(name, found)}"
+        shown = _say_found(found[name], estimated) if there else f"found none{_near(name, found)}"
         wrong.append(f"{name!r}: expected {_say(number, unit)}, {shown}")
     if exact:
         extra = [name for name in found if name not in wanted]
-        wrong += [f"{name!r}: not expected, {_say_found(found[name])}" for name in extra]
+        wrong += [f"{name!r}: not expected, {_say_found(found[name], estimated)}" for name in extra]
     return wrong
 
 
@@ -267,11 +276,10 @@ def _near(name: str, there: Mapping[str, int]) -> str:
     return _nearest.did_you_mean(near, map(repr, there))
 
 
-def _say_found(number: int) -> str:
+def _say_found(number: int, estimated: bool) -> str:
+    text = f"found about {number}{_ESTIMATE}" if estimated else f"found {number}"
     saturated = getattr(number, "saturated", False)
-    return f"found {number}" + (
-        " (saturated: the sum left the range of 64 bits)" if saturated else ""
-    )
+    return text + (" (saturated: the sum left the range of 64 bits)" if saturated else "")
 
 
 # ---- what was found --------------------------------------------------------
@@ -329,7 +337,7 @@ def _entries(node: Node) -> str:
     found = f"found {about}{node.calls + node.open_calls}"
     if node.open_calls:
         found += f", {node.open_calls} of them still open"
-    return found + (" (an estimate, the phase is sampled)" if node.estimated else "")
+    return found + (_ESTIMATE if node.estimated else "")
 
 
 def _say_stale(worker: Worker) -> str:
@@ -348,4 +356,7 @@ def _fail_if(wrong: list[str], run: Run, what: str) -> None:
         return
     shown = wrong if len(wrong) <= 20 else [*wrong[:20], f"and {len(wrong) - 20} more"]
     lines = [f"{what}:", *(f"  {line}" for line in shown), f"in {run!r}", f"of {run.dir}"]
+    kinds = dict.fromkeys(caveat.kind for caveat in run.caveats)
+    if kinds and what != "caveats":
+        lines.append(f"which has caveats: {', '.join(kinds)}")
     raise AssertionError("\n".join(lines))

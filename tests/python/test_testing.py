@@ -66,8 +66,15 @@ def text_of(assertion: Callable[..., None], *args: Any, **options: Any) -> list[
     with pytest.raises(AssertionError) as caught:
         assertion(*args, **options)
     lines = str(caught.value).splitlines()
-    assert lines[-2:] == [f"in {args[0]!r}", f"of {args[0].dir}"]
-    return lines[:-2]
+    begin = lines.index(f"in {args[0]!r}")
+    assert lines[begin + 1] == f"of {args[0].dir}"
+    caveats = {caveat.kind for caveat in args[0].caveats}
+    if caveats and assertion is not assert_no_caveats:
+        [said] = lines[begin + 2 :]
+        assert set(said.removeprefix("which has caveats: ").split(", ")) == caveats
+    else:
+        assert not lines[begin + 2 :]
+    return lines[:begin]
 
 
 def test_roles_that_are_there(run: Run) -> None:
@@ -172,7 +179,7 @@ def test_an_estimate_is_no_exact_number(run_dir: Path) -> None:
     with Profiler(run_dir, snapshot_interval_s=None) as profiler:
         for _ in range(100):
             with profiler.phase("fast", sample=0.1):
-                pass
+                profiler.count("n", 2)
     run = merge_run(run_dir)
     assert_phases(run, ["fast"])
     assert_phases(run, {"fast": AtLeast(80)})
@@ -180,6 +187,13 @@ def test_an_estimate_is_no_exact_number(run_dir: Path) -> None:
     assert text_of(assert_phases, run, {"fast": entries}) == [
         "phases:",
         f"  'fast': expected {entries} entries, found about {entries}"
+        " (an estimate, the phase is sampled)",
+    ]
+    counters = run.tree[("fast",)].counters
+    assert_counters(run, "fast", {"n": AtLeast(150), "m": 0})
+    assert text_of(assert_counters, run, "fast", dict(counters)) == [
+        "counters of 'fast':",
+        f"  'n': expected {counters['n']}, found about {counters['n']}"
         " (an estimate, the phase is sampled)",
     ]
 
@@ -308,7 +322,9 @@ def test_caveats(run: Run, run_dir: Path) -> None:
     assert_no_caveats(after, allow="superseded")
     [file] = run_dir.glob("workers/*/w_two*.json")
     file.with_name("w_two_7_00000000.json").write_text("{")
-    lines = text_of(assert_no_caveats, merge_run(run_dir), allow=["superseded"])
+    after = merge_run(run_dir)
+    text_of(assert_roles, after, ["learner"])
+    lines = text_of(assert_no_caveats, after, allow=["superseded"])
     assert [line for line in lines if line.startswith("  [unreadable] ")]
 
 
@@ -597,6 +613,19 @@ def return_a_lock() -> object:
     import threading
 
     return threading.Lock()
+
+
+def make_a_class_there() -> object:
+    import types
+
+    sys.modules["only_there"] = module = types.ModuleType("only_there")
+    exec("class OnlyThere: pass", module.__dict__)
+    return module.__dict__["OnlyThere"]()
+
+
+def test_what_cannot_be_read_here_is_told() -> None:
+    with pytest.raises(RuntimeError, match=r"what make_a_class_there\(\) returned cannot be read"):
+        run_profiled(make_a_class_there)
 
 
 def test_what_cannot_be_handed_over_is_refused() -> None:
