@@ -172,6 +172,7 @@ static int core_clear(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
     lpy_tasks_clear(state);
+    Py_CLEAR(state->sample.value);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->no_entry);
     Py_CLEAR(state->no_phase);

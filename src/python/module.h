@@ -116,6 +116,12 @@ struct lpy_tasks {
     hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
 };
 
+/* What a value of sample= came to, for the float seen last: it is a constant of the program as a rule. */
+struct lpy_sample {
+    PyObject *value;         /* Owned; NULL: none yet */
+    lp_phase_id stride_bits; /* of any phase id with that stride */
+};
+
 enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
 struct lpy_state {
@@ -125,6 +131,7 @@ struct lpy_state {
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
     struct lpy_tasks tasks;
+    struct lpy_sample sample;
     PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
     PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
