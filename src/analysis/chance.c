@@ -109,6 +109,12 @@ static struct standard standardise(const struct lp_chance_law *law)
     return law_of;
 }
 
+double lp_chance_variance(const struct lp_chance_law *law)
+{
+    double sd = standardise(law).sd;
+    return sd * sd;
+}
+
 /* Adds count times the cumulant generating function of sign * one draw / count, and its two derivatives, at t. */
 static void add_cumulants(const struct standard *law, double count, double sign, double t, double k[3])
 {

@@ -26,6 +26,7 @@ struct lp_chance_law {
 };
 
 void lp_chance_add(struct lp_chance_law *law, double value, double weight);
+double lp_chance_variance(const struct lp_chance_law *law);
 
 /* The x with P(X >= x) = p, 0 < p <= 0.5; INFINITY where it is beyond all reason. df > 0 need not be whole. */
 double lp_chance_normal(double p);

@@ -72,13 +72,16 @@ static struct processes processes_of(const struct lp_run_phase *phase, lp_run_sq
     return processes;
 }
 
-/* The margin of what processes differ by; 0 if there is nothing to learn it from. */
-static double process_margin(const struct processes *a, const struct processes *b, double p)
+/* The margin of what processes differ by; 0 if there is nothing to learn it from. A mean has at least the variance that
+   its entries give it; what processes vary by beyond that is learnt from both runs together. */
+static double process_margin(const struct lp_compare_phase *row, const struct processes *a, const struct processes *b,
+                             double entry_variance, double p)
 {
-    double df = a->df + b->df;
+    double df = a->df + b->df, of_a = entry_variance / row->a.entries, of_b = entry_variance / row->b.entries;
     if (df < 1)
         return 0;
-    double variance = fmax(a->variance, b->variance) * (a->k2 + b->k2);
+    double beyond = (a->df * (a->variance - of_a / a->k2) + b->df * (b->variance - of_b / b->k2)) / df;
+    double variance = of_a + of_b + fmax(0, beyond) * (a->k2 + b->k2);
     return variance > 0 ? lp_chance_student(df, p) * sqrt(variance) : 0;
 }
 
@@ -143,7 +146,7 @@ static void test_mean(struct lp_compare_phase *row, const struct weights *weight
     struct processes at_b = processes_of(row->b.phase, in_b->cw, in_b->ww, b);
     at_a.variance *= a > 0 ? larger / a * (larger / a) : 0;
     at_b.variance *= b > 0 ? larger / b * (larger / b) : 0;
-    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(&at_a, &at_b, p));
+    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
     margin = hypot(margin, run_margin(p) * larger);
     row->mean.margin = margin / a;
     row->mean.real = fabs(b - a) > margin;
@@ -151,16 +154,25 @@ static void test_mean(struct lp_compare_phase *row, const struct weights *weight
 
 /* --- the typical entry --- */
 
+/* The second largest weight among two buckets on each side. */
+static double around(const struct weights *weights, unsigned bucket)
+{
+    double largest = 0, second = 0;
+    for (unsigned i = bucket >= 2 ? bucket - 2 : 0; i <= bucket + 2 && i < LP_HIST_BUCKETS; i++) {
+        double weight = i != bucket ? weights->of[i] : 0;
+        second = fmax(second, fmin(weight, largest));
+        largest = fmax(largest, weight);
+    }
+    return second;
+}
+
 /* The part of all entries that stands in peaks narrower than three buckets: such a peak can cross the border of its
    bucket as a whole, however little it moved. */
 static double in_peaks(const struct weights *weights)
 {
     double sum = 0;
-    for (unsigned i = 0; i < LP_HIST_BUCKETS; i++) {
-        double below = i >= 2 ? weights->of[i - 2] : 0;
-        double above = i + 2 < LP_HIST_BUCKETS ? weights->of[i + 2] : 0;
-        sum += fmax(0, weights->of[i] - fmax(below, above));
-    }
+    for (unsigned i = 0; i < LP_HIST_BUCKETS; i++)
+        sum += fmax(0, weights->of[i] - around(weights, i));
     return weights->total > 0 ? sum / weights->total : 1;
 }
 
@@ -176,9 +188,9 @@ static void test_typical(struct lp_compare_phase *row, const struct weights *wei
     const struct lp_run_spread *in_a = &row->a.phase->spread, *in_b = &row->b.phase->spread;
     struct processes at_a = processes_of(row->a.phase, in_a->cl, in_a->ll, a);
     struct processes at_b = processes_of(row->b.phase, in_b->cl, in_b->ll, b);
-    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(&at_a, &at_b, p));
+    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
     margin = hypot(margin, log2(1 + run_margin(p)) * LOG_UNIT);
-    margin = hypot(margin, peaks * LOG_UNIT / 8); /* A bucket is an eighth of an octave. */
+    margin += peaks * LOG_UNIT / 8; /* A bucket is an eighth of an octave. */
     row->typical.margin = fabs(exp2((b >= a ? margin : -margin) / LOG_UNIT) - 1);
     row->typical.real = fabs(b - a) > margin;
 }

@@ -8,9 +8,8 @@
  *  - entries: what the means of so many entries differ by if both runs drew them from one and the same law, namely both
  *    histograms together. Any shape of law will do (chance.h). Within its bucket each entry is put where it makes the
  *    law widest, so a bucket's width can hide a small change but never make one up.
- *  - processes: what they differ by if processes differ from each other as much as those of the more uneven run do:
- *    Student's t on the processes' own means, weighted by their entries, with as many degrees of freedom as there are
- *    processes, less one for each run. Entries of one process need not be independent then. Where a phase has but one
+ *  - processes: what they differ by if processes differ from each other as these do: Student's t on the processes' own
+ *    means, weighted by their entries, with as many degrees of freedom as there are processes, less one for each run. Entries of one process need not be independent then. Where a phase has but one
  *    process a run there is nothing to learn that from, and entries count as independent.
  *  - runs: processes of equal programs also differ run by run (where memory lies, how warm the machine is). Each run's
  *    mean is taken to be off by LP_COMPARE_RUN_NOISE more, at random; combined with the larger of the other two.
@@ -39,10 +38,11 @@
 #include "run/run.h"
 
 #define LP_COMPARE_ERROR_RATE 0.01
-#define LP_COMPARE_RUN_NOISE 0.005
+#define LP_COMPARE_RUN_NOISE 0.003
 #define LP_COMPARE_FEW 30
-/* At most this part of the entries may stand in peaks narrower than three buckets where the typical entry is tested. */
-#define LP_COMPARE_PEAKS_MAX 0.1
+/* At most this part of the entries may stand in peaks narrower than three buckets where the typical entry is tested:
+   such peaks may cross from bucket to bucket as a whole without having moved, which is added to the margin. */
+#define LP_COMPARE_PEAKS_MAX 0.2
 
 enum lp_compare_verdict {
     LP_COMPARE_SAME, /* No change beyond chance. Not a proof that there is none. */

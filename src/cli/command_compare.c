@@ -172,6 +172,8 @@ static void tell(const struct choices *choices, const struct lp_cli *cli, const 
     struct lp_report_sink sink;
     lp_cli_wrong(cli, command, "%zu of %zu phases slower by more than %.*s%%", compare->n_over, compare->n_tested,
                  (int)strcspn(choices->limit, "%"), choices->limit);
+    if (choices->write == lp_report_compare_text && choices->path == NULL)
+        return; /* They stand on the page that was just written. */
     lp_report_sink_init(&sink, lp_report_put_file, cli->err);
     lp_report_compare_over(compare, &sink);
     fflush(cli->err);

@@ -112,9 +112,11 @@ static void gate_row(struct lp_report_page *page, const struct lp_compare *compa
     lp_report_page_to(page, INDENT);
     lp_report_page_label(page, name->bytes, name->len, 16);
     lp_report_page_to(page, page->column + 2);
-    lp_report_text_phase(page, lp_compare_either(row), lp_report_text_at(page, 58) - page->column);
-    lp_report_page_right(page, change_of(row->mean.size).text, lp_report_text_at(page, 70));
-    lp_report_page_right(page, margin_of(row->mean.real ? row->mean.margin : row->typical.margin).text, page->width);
+    lp_report_text_phase(page, lp_compare_either(row), lp_report_text_at(page, 54) - page->column);
+    const struct lp_compare_change *real = row->mean.real ? &row->mean : &row->typical;
+    lp_report_page_right(page, row->mean.real ? "" : "typical entry", lp_report_text_at(page, 65));
+    lp_report_page_right(page, change_of(real->size).text, lp_report_text_at(page, 73));
+    lp_report_page_right(page, margin_of(real->margin).text, page->width);
     lp_report_page_end(page);
 }
 
@@ -346,8 +348,19 @@ static void entry(struct lp_report_page *page, const char *term, const char *mea
     lp_report_page_end(page);
 }
 
+static double entries_per_process(const struct lp_run_phase *phase)
+{
+    return phase->workers > 0 ? (double)phase->calls / (double)phase->workers : (double)phase->calls;
+}
+
+static bool differ_in_length(const struct lp_run_phase *a, const struct lp_run_phase *b)
+{
+    double in_a = entries_per_process(a), in_b = entries_per_process(b);
+    return fmax(in_a, in_b) > 2 * fmin(in_a, in_b);
+}
+
 struct marks {
-    bool few, disagrees, estimated, alone, open, any;
+    bool few, disagrees, estimated, alone, open, length, any;
 };
 
 static struct marks marks_of(const struct lp_compare *compare)
@@ -362,6 +375,7 @@ static struct marks marks_of(const struct lp_compare *compare)
         marks.disagrees |= row->disagrees;
         marks.estimated |= row->estimated;
         marks.alone |= !isnan(row->mean.margin) && a->workers == 1 && b->workers == 1;
+        marks.length |= !isnan(row->mean.margin) && differ_in_length(a, b);
         marks.open |= a->open_calls > 0 || b->open_calls > 0;
         marks.any |= !isnan(row->mean.margin);
     }
@@ -378,8 +392,8 @@ static void legend(struct lp_report_page *page, const struct lp_compare *compare
     entry(page, "change", "of the mean time per entry that ended, child phases included; of A");
     if (marks.any) {
         snprintf(line, sizeof line,
-                 "what two runs of one program differ by: of 100 such comparisons at most %.0f has a phase "
-                 "anywhere beyond it, which is then called slower or faster",
+                 "what two runs of the same program may differ by. Beyond it: slower or faster. Of 100 comparisons "
+                 "of equal programs, %.0f at most has any such phase",
                  100 * LP_COMPARE_ERROR_RATE);
         entry(page, "chance", line);
     }
@@ -393,6 +407,10 @@ static void legend(struct lp_report_page *page, const struct lp_compare *compare
         entry(page, "~", "mean and median disagree: a few entries, not most, make the change of the mean");
     if (marks.estimated)
         entry(page, "\xe2\x89\x88", "sampled: entries and times are estimates");
+    if (marks.length)
+        entry(page, "length",
+              "processes of one run have more than twice the entries of the other's: what a process does only at "
+              "its beginning then weighs differently in the means");
     if (marks.open)
         entry(page, "open", "entries that had not ended are left out");
 }
