@@ -155,8 +155,13 @@ LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
 
+/* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
+ * lp_run_load, error is its errno. */
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
+
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
+PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
