@@ -46,9 +46,7 @@ def bimodal(rng: random.Random, n: int) -> list[float]:
 
 def stalls(rng: random.Random, n: int) -> list[float]:
     """One entry in 200 takes 100 times as long."""
-    return [
-        rng.lognormvariate(0, 0.2) * (100 if rng.random() < 0.005 else 1) for _ in range(n)
-    ]
+    return [rng.lognormvariate(0, 0.2) * (100 if rng.random() < 0.005 else 1) for _ in range(n)]
 
 
 def pareto(alpha: float) -> Noise:
@@ -78,9 +76,7 @@ def drifting(rng: random.Random, n: int) -> list[float]:
 
 def warming_up(rng: random.Random, n: int) -> list[float]:
     """The first entries of a process take up to 30 times as long."""
-    return [
-        rng.lognormvariate(0, 0.3) * (1 + 29 * math.exp(-i / 3)) for i in range(n)
-    ]
+    return [rng.lognormvariate(0, 0.3) * (1 + 29 * math.exp(-i / 3)) for i in range(n)]
 
 
 INDEPENDENT: dict[str, Noise] = {
@@ -179,9 +175,7 @@ def write_worker(run: Path, number: int, nodes: list[dict[str, Any]]) -> None:
         "clock": {"wall": "tsc", "cpu": "token"},
         "image": "shared",
         "troubles": {},
-        "threads": [
-            {"name": "MainThread", "tid": number, "alive": True, "nodes": [{}, *nodes]}
-        ],
+        "threads": [{"name": "MainThread", "tid": number, "alive": True, "nodes": [{}, *nodes]}],
     }
     folder = run / "workers" / "node01"
     folder.mkdir(parents=True, exist_ok=True)
@@ -307,7 +301,8 @@ def main() -> None:
         rows.append([name, *(f"{hit} of {options.planted}" for hit in hits)])
     titles = ["5% slower, 10,000 entries", *(f"{a} and {b} processes" for a, b in PLANTED)]
     print(table(titles, rows, options.markdown))
-    print(f"\nL1: planted changes that were missed: {missed}; none: {'MISSED' if missed else 'met'}")
+    verdict = "MISSED" if missed else "met"
+    print(f"\nL1: planted changes that were missed: {missed}; none: {verdict}")
 
 
 if __name__ == "__main__":

@@ -178,8 +178,8 @@ def compare_runs(
     fail_over is a gate in percent: `failed` is set if a phase became slower by more than that and
     it is beyond chance.
 
-    ValueError: fail_over is negative or not finite. FileNotFoundError, NotADirectoryError, RunError:
-    as `merge_run` raises them, for whichever directory it is.
+    ValueError: fail_over is negative or not finite. FileNotFoundError, NotADirectoryError or
+    RunError: as `merge_run` raises them, for whichever directory it is.
     """
     import json
 

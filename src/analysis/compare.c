@@ -146,7 +146,8 @@ static void test_mean(struct lp_compare_phase *row, const struct weights *weight
     struct processes at_b = processes_of(row->b.phase, in_b->cw, in_b->ww, b);
     at_a.variance *= a > 0 ? larger / a * (larger / a) : 0;
     at_b.variance *= b > 0 ? larger / b * (larger / b) : 0;
-    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
+    double margin =
+        fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
     margin = hypot(margin, run_margin(p) * larger);
     row->mean.margin = margin / a;
     row->mean.real = fabs(b - a) > margin;
@@ -188,7 +189,8 @@ static void test_typical(struct lp_compare_phase *row, const struct weights *wei
     const struct lp_run_spread *in_a = &row->a.phase->spread, *in_b = &row->b.phase->spread;
     struct processes at_a = processes_of(row->a.phase, in_a->cl, in_a->ll, a);
     struct processes at_b = processes_of(row->b.phase, in_b->cl, in_b->ll, b);
-    double margin = fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
+    double margin =
+        fmax(entry_margin(&law, row, b >= a, p), process_margin(row, &at_a, &at_b, lp_chance_variance(&law), p));
     margin = hypot(margin, log2(1 + run_margin(p)) * LOG_UNIT);
     margin += peaks * LOG_UNIT / 8; /* A bucket is an eighth of an octave. */
     row->typical.margin = fabs(exp2((b >= a ? margin : -margin) / LOG_UNIT) - 1);
@@ -247,7 +249,9 @@ static void describe(struct lp_compare_phase *row)
         row->estimated |= sides[i]->phase->estimated;
         row->saturated |= sides[i]->phase->saturated || sides[i]->phase->spread.saturated;
     }
-    row->verdict = row->a.phase == NULL ? LP_COMPARE_ONLY_B : row->b.phase == NULL ? LP_COMPARE_ONLY_A : LP_COMPARE_UNDECIDED;
+    row->verdict = row->a.phase == NULL   ? LP_COMPARE_ONLY_B
+                   : row->b.phase == NULL ? LP_COMPARE_ONLY_A
+                                          : LP_COMPARE_UNDECIDED;
     if (row->verdict != LP_COMPARE_UNDECIDED || !(row->a.mean_ns > 0))
         return;
     row->mean.size = row->b.mean_ns / row->a.mean_ns - 1;

@@ -82,6 +82,7 @@ struct lp_compare_phase {
 };
 
 struct lp_compare_role {
+    const struct lp_text *name;      /* Borrowed. */
     const struct lp_run_role *a, *b; /* Borrowed; NULL: not in that run. */
     size_t first, n;                 /* Its phases. */
 };

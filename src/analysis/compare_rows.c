@@ -102,7 +102,8 @@ static int match_role(struct lp_compare *compare, size_t *room, struct stack *st
                       const struct lp_run_role *b)
 {
     struct lp_compare_role *role = &compare->roles[compare->n_roles++];
-    *role = (struct lp_compare_role){.a = a, .b = b, .first = compare->n_phases};
+    *role =
+        (struct lp_compare_role){.name = a != NULL ? &a->name : &b->name, .a = a, .b = b, .first = compare->n_phases};
     struct pair roots = {.a = a != NULL ? a->tree : NULL, .b = b != NULL ? b->tree : NULL};
     int error = lay_out(compare, room, stack, roots);
     role->n = compare->n_phases - role->first;

@@ -140,7 +140,7 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
 {
     struct lp_cli_arguments arguments;
     int option, error = 0;
-    *choices = (struct choices){.write = lp_report_compare_text, .fail_over = NAN};
+    *choices = (struct choices){.write = lp_report_compare_text, .fail_over = NAN, .limit = ""};
     lp_cli_arguments_begin(&arguments, cli, command, "ho:", longs, argc, argv);
     while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
         error = option < 0 ? -1 : choose(choices, &arguments, option);

@@ -36,8 +36,8 @@ static void compare(struct comparison *comparison)
     for (size_t i = 0; i < 2 && comparison->status == LP_RUN_OK; i++) {
         errno = 0;
         comparison->failed = i;
-        comparison->status = lp_run_load(&runs[i], comparison->dirs[i], &options, comparison->message,
-                                         sizeof comparison->message);
+        comparison->status =
+            lp_run_load(&runs[i], comparison->dirs[i], &options, comparison->message, sizeof comparison->message);
         comparison->error = errno;
     }
     if (comparison->status == LP_RUN_OK)

@@ -225,11 +225,12 @@ PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, /)\n"
                            "\n"
                            "OSError: no such directory, or it cannot be read. RunError: it holds nothing to report.");
 
-PyDoc_STRVAR(compare_runs_doc, "compare_runs($module, run_dir_a, run_dir_b, fail_over, /)\n"
-                               "--\n\n"
-                               "Compare two run directories; return JSON (docs/compare.md). fail_over: nan for no gate.\n"
-                               "\n"
-                               "Raises as load_run does.");
+PyDoc_STRVAR(compare_runs_doc,
+             "compare_runs($module, run_dir_a, run_dir_b, fail_over, /)\n"
+             "--\n\n"
+             "Compare two run directories; return JSON (docs/compare.md). fail_over: nan for no gate.\n"
+             "\n"
+             "Raises as load_run does.");
 
 PyDoc_STRVAR(hist_quantile_doc, "hist_quantile($module, counts, q, /)\n"
                                 "--\n\n"

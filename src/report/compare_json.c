@@ -120,7 +120,7 @@ static void roles(struct lp_emit *emit, const struct lp_compare *compare)
         const struct lp_compare_role *role = &compare->roles[i];
         lp_emit_newline(emit);
         lp_report_json_object(emit, NULL);
-        lp_report_json_text(emit, "name", role->a != NULL ? &role->a->name : &role->b->name);
+        lp_report_json_text(emit, "name", role->name);
         processes(emit, "processes_a", role->a);
         processes(emit, "processes_b", role->b);
         lp_report_json_array(emit, "phases");

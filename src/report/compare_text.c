@@ -27,8 +27,11 @@ static struct lp_report_cell change_of(double size)
     }
     double tenths = round(size * 1000);
     struct lp_report_cell share = lp_report_share(fabs(tenths) / 1000);
-    snprintf(cell.text, sizeof cell.text, "%s%.*s", tenths > 0 ? "+" : tenths < 0 ? "-" : "", (int)sizeof cell.text - 2,
-             share.text);
+    snprintf(cell.text, sizeof cell.text, "%s%.*s",
+             tenths > 0   ? "+"
+             : tenths < 0 ? "-"
+                          : "",
+             (int)sizeof cell.text - 2, share.text);
     return cell;
 }
 
@@ -49,8 +52,9 @@ static struct lp_report_cell margin_of(double margin)
 static void name_run(struct lp_report_page *page, const char *letter, const struct lp_run *run)
 {
     char facts[96];
-    int n = snprintf(facts, sizeof facts, "%s, %s%s", lp_report_text_plural(run->n_workers, "process", "processes").text,
-                     lp_report_duration((double)run->runtime_ns).text, run->live ? " so far, still running" : "");
+    int n =
+        snprintf(facts, sizeof facts, "%s, %s%s", lp_report_text_plural(run->n_workers, "process", "processes").text,
+                 lp_report_duration((double)run->runtime_ns).text, run->live ? " so far, still running" : "");
     size_t taken = n > 0 ? (size_t)n : 0;
     lp_report_page_style(page, LP_STYLE_BOLD);
     lp_report_page_text(page, letter);
@@ -93,12 +97,13 @@ static void verdict(struct lp_report_page *page, const struct lp_compare *compar
         add(page, "No change beyond chance.");
     else {
         snprintf(line, sizeof line, "%s slower, %s faster.",
-                 lp_report_text_plural(compare->n_slower, "phase", "phases").text, lp_report_count(compare->n_faster).text);
+                 lp_report_text_plural(compare->n_slower, "phase", "phases").text,
+                 lp_report_count(compare->n_faster).text);
         add(page, line);
     }
     lp_report_page_style(page, LP_STYLE_PLAIN);
-    snprintf(line, sizeof line, " %s in both runs, %s tested.", lp_report_text_plural(compare->n_both, "phase", "phases").text,
-             lp_report_count(compare->n_tested).text);
+    snprintf(line, sizeof line, " %s in both runs, %s tested.",
+             lp_report_text_plural(compare->n_both, "phase", "phases").text, lp_report_count(compare->n_tested).text);
     add(page, line);
     lp_report_page_end(page);
 }
@@ -108,7 +113,7 @@ static void verdict(struct lp_report_page *page, const struct lp_compare *compar
 static void gate_row(struct lp_report_page *page, const struct lp_compare *compare, const struct lp_compare_phase *row)
 {
     const struct lp_compare_role *role = &compare->roles[row->role];
-    const struct lp_text *name = &role->b->name;
+    const struct lp_text *name = role->name;
     lp_report_page_to(page, INDENT);
     lp_report_page_label(page, name->bytes, name->len, 16);
     lp_report_page_to(page, page->column + 2);
@@ -175,7 +180,7 @@ static void only_row(struct lp_report_page *page, const char *letter, const stru
 
 static void only_role(struct lp_report_page *page, const struct lp_compare_role *role)
 {
-    const struct lp_text *name = role->a != NULL ? &role->a->name : &role->b->name;
+    const struct lp_text *name = role->name;
     lp_report_page_to(page, INDENT);
     lp_report_page_text(page, role->a != NULL ? "A" : "B");
     lp_report_page_to(page, 5);
@@ -195,7 +200,7 @@ static void only_in(struct lp_report_page *page, const struct lp_compare *compar
     for (size_t i = 0; i < compare->n_phases; i++) {
         const struct lp_compare_phase *row = &compare->phases[i];
         if (is_only(compare, row, which) && shown++ < ONLY_SHOWN)
-            only_row(page, letter, &compare->roles[row->role].a->name, row);
+            only_row(page, letter, compare->roles[row->role].name, row);
     }
     if (shown <= ONLY_SHOWN)
         return;
@@ -231,7 +236,7 @@ static void only(struct lp_report_page *page, const struct lp_compare *compare)
 static void table_head(struct lp_report_page *page, const struct lp_compare_role *role)
 {
     char counts[160];
-    const struct lp_text *name = &role->a->name;
+    const struct lp_text *name = role->name;
     snprintf(counts, sizeof counts, "  (processes: A %s, B %s)", lp_report_count(role->a->n_workers).text,
              lp_report_count(role->b->n_workers).text);
     lp_report_page_end(page);
@@ -247,7 +252,8 @@ static void table_head(struct lp_report_page *page, const struct lp_compare_role
     static const struct {
         const char *title;
         size_t end;
-    } columns[] = {{"entries A", 39}, {"entries B", 49}, {"mean A", 57}, {"mean B", 65}, {"change", 73}, {"chance", 80}};
+    } columns[] = {{"entries A", 39}, {"entries B", 49}, {"mean A", 57},
+                   {"mean B", 65},    {"change", 73},    {"chance", 80}};
     lp_report_page_style(page, LP_STYLE_DIM);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         lp_report_page_right(page, columns[i].title, lp_report_text_at(page, columns[i].end));

@@ -314,8 +314,10 @@ static void test_phases_are_matched_by_role_and_path(void **state)
         const char *name;
         enum lp_compare_verdict verdict;
         size_t role, depth;
-    } expected[] = {{"step", LP_COMPARE_UNDECIDED, 0, 1}, {"both", LP_COMPARE_UNDECIDED, 0, 2},
-                    {"new", LP_COMPARE_ONLY_B, 0, 2},     {"old", LP_COMPARE_ONLY_A, 0, 2},
+    } expected[] = {{"step", LP_COMPARE_UNDECIDED, 0, 1},
+                    {"both", LP_COMPARE_UNDECIDED, 0, 2},
+                    {"new", LP_COMPARE_ONLY_B, 0, 2},
+                    {"old", LP_COMPARE_ONLY_A, 0, 2},
                     {"both", LP_COMPARE_ONLY_B, 1, 1}};
     assert_int_equal(compare->n_phases, 5);
     assert_int_equal(compare->n_roles, 2);
@@ -359,8 +361,13 @@ static void test_open_entries_are_left_out(void **state)
     const struct lp_compare_phase *row = &compare_over(NAN)->phases[0];
     assert_int_equal(row->verdict, LP_COMPARE_SAME);
     assert_true(fabs(row->mean.size) < 1e-9);
-    *b = (struct lp_run_phase){.name = b->name, .parent = b->parent, .stride_min = 1, .stride_max = 1,
-                               .wall_ns = S, .open_wall_ns = S, .open_calls = 1};
+    *b = (struct lp_run_phase){.name = b->name,
+                               .parent = b->parent,
+                               .stride_min = 1,
+                               .stride_max = 1,
+                               .wall_ns = S,
+                               .open_wall_ns = S,
+                               .open_calls = 1};
     row = &compare_over(NAN)->phases[0];
     assert_int_equal(row->verdict, LP_COMPARE_UNDECIDED);
     assert_true(isnan(row->mean.size) && isnan(row->b.mean_ns));

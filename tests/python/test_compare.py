@@ -34,7 +34,11 @@ def compare(
     *words: object, command: list[str] | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*(command or [str(Path(sys.executable).parent / "lineprofiler")]), "compare", *words],
+        [
+            *(command or [str(Path(sys.executable).parent / "lineprofiler")]),
+            "compare",
+            *map(str, words),
+        ],
         capture_output=True,
         text=True,
         env={"PATH": os.environ["PATH"], **(env or {})},

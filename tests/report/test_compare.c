@@ -29,7 +29,8 @@ static void build(struct model *model, const char *run_id, const char *name, uin
     model_process(model, model_phase(model, step, "rare"), 7, MS);
 }
 
-static const char *compare_as(struct model *a, struct model *b, double fail_over, bool json, struct lp_report_options options)
+static const char *compare_as(struct model *a, struct model *b, double fail_over, bool json,
+                              struct lp_report_options options)
 {
     struct lp_compare *compare;
     struct lp_report_sink sink;
@@ -51,40 +52,38 @@ static void test_a_page(void **state)
     build(&b, "run-b", "new", 11 * MS);
     model_caveat(&b, "open", "worker w_1 did not close");
     const char *text = compare_as(&a, &b, 0.05, false, (struct lp_report_options){0});
-    assert_string_equal(
-        text,
-        "A  profile   1 process, 4h 12m\n"
-        "   Run run-a\n"
-        "B  profile   1 process, 4h 12m\n"
-        "   Run run-b\n"
-        "\n"
-        "1 phase slower, 0 faster. 3 phases in both runs, 2 tested.\n"
-        "GATE FAILED: 1 phase is slower by more than +5.0%:\n"
-        "  actor  step                                                      +10.0%  ±1.5%\n"
-        "\n"
-        "IN ONE RUN ONLY                                              entries        mean\n"
-        "────────────────────────────────────────────────────────────────────────────────\n"
-        "  A  actor  old                                                    7       1.0ms\n"
-        "  B  actor  new                                                    7       1.0ms\n"
-        "\n"
-        "actor  (processes: A 1, B 1)\n"
-        "────────────────────────────────────────────────────────────────────────────────\n"
-        "                              entries A entries B  mean A  mean B  change chance\n"
-        "          forward                 1,000     1,000  10.0ms  10.0ms    0.0%  ±1.5%\n"
-        "slower    step                   10,000    10,000  10.0ms  11.0ms  +10.0%  ±1.5%\n"
-        "      ?   step/rare                   7         7   1.0ms   1.0ms    0.0%    n/a\n"
-        "\n"
-        "  change  of the mean time per entry that ended, child phases included; of A\n"
-        "  chance  what two runs of the same program may differ by. Beyond it: slower or\n"
-        "          faster. Of 100 comparisons of equal programs, 1 at most has any such\n"
-        "          phase\n"
-        "          (of a phase with one process in each run, how processes differ is not\n"
-        "          known: its entries count as independent)\n"
-        "  ?       fewer than 30 entries measured in a run: not tested\n"
-        "\n"
-        "CAVEATS\n"
-        "────────────────────────────────────────────────────────────────────────────────\n"
-        "  B worker w_1 did not close\n");
+    assert_string_equal(text, "A  profile   1 process, 4h 12m\n"
+                              "   Run run-a\n"
+                              "B  profile   1 process, 4h 12m\n"
+                              "   Run run-b\n"
+                              "\n"
+                              "1 phase slower, 0 faster. 3 phases in both runs, 2 tested.\n"
+                              "GATE FAILED: 1 phase is slower by more than +5.0%:\n"
+                              "  actor  step                                                      +10.0%  ±1.5%\n"
+                              "\n"
+                              "IN ONE RUN ONLY                                              entries        mean\n"
+                              "────────────────────────────────────────────────────────────────────────────────\n"
+                              "  A  actor  old                                                    7       1.0ms\n"
+                              "  B  actor  new                                                    7       1.0ms\n"
+                              "\n"
+                              "actor  (processes: A 1, B 1)\n"
+                              "────────────────────────────────────────────────────────────────────────────────\n"
+                              "                              entries A entries B  mean A  mean B  change chance\n"
+                              "          forward                 1,000     1,000  10.0ms  10.0ms    0.0%  ±1.5%\n"
+                              "slower    step                   10,000    10,000  10.0ms  11.0ms  +10.0%  ±1.5%\n"
+                              "      ?   step/rare                   7         7   1.0ms   1.0ms    0.0%    n/a\n"
+                              "\n"
+                              "  change  of the mean time per entry that ended, child phases included; of A\n"
+                              "  chance  what two runs of the same program may differ by. Beyond it: slower or\n"
+                              "          faster. Of 100 comparisons of equal programs, 1 at most has any such\n"
+                              "          phase\n"
+                              "          (of a phase with one process in each run, how processes differ is not\n"
+                              "          known: its entries count as independent)\n"
+                              "  ?       fewer than 30 entries measured in a run: not tested\n"
+                              "\n"
+                              "CAVEATS\n"
+                              "────────────────────────────────────────────────────────────────────────────────\n"
+                              "  B worker w_1 did not close\n");
     model_free(&a);
     model_free(&b);
 }
@@ -215,7 +214,8 @@ static void test_a_full_disk_is_told(void **state)
     for (int json = 0; json < 2; json++) {
         struct lp_report_sink sink;
         lp_report_sink_init(&sink, refuse, NULL);
-        assert_int_equal(json ? lp_report_compare_json(compare, NULL, &sink) : lp_report_compare_text(compare, NULL, &sink),
+        assert_int_equal(json ? lp_report_compare_json(compare, NULL, &sink)
+                              : lp_report_compare_text(compare, NULL, &sink),
                          -ENOSPC);
     }
     lp_compare_free(compare);

@@ -47,8 +47,7 @@ static void test_threads_of_a_worker_count_together(void **state)
     struct lp_run_tree tree;
     assert_int_equal(lp_run_tree_init(&tree), 0);
     struct lp_run_node *node = lp_run_tree_child(&tree, tree.root, view_of("step"));
-    const struct lp_run_figures figures = {
-        .stride = 1, .calls = 2, .wall_ns = 70, .open_calls = 1, .open_wall_ns = 10};
+    const struct lp_run_figures figures = {.stride = 1, .calls = 2, .wall_ns = 70, .open_calls = 1, .open_wall_ns = 10};
     for (uint64_t worker = 1; worker <= 2; worker++) {
         for (int thread = 0; thread < 2; thread++) {
             lp_run_tree_note_worker(node, worker);
