@@ -175,6 +175,7 @@ void lpy_names_clear(struct lpy_state *state);
 /* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
  * lp_run_load, error is its errno. */
 void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
+
 /* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
 /* The same before an exit, if the thread's side of its recorder still stands. */
