@@ -10,10 +10,10 @@
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes", [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",     [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",         [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",   [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
 };
 
@@ -148,7 +148,8 @@ static void open_figures(struct open_figures *figures, const struct open_stacks 
     const struct lp_stack *stack;
     *figures = (struct open_figures){.cpu_known = open->cpu_known};
     lp_ref ref = atomic_load_explicit(&open->slot->last_stack, memory_order_acquire);
-    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks); ref = GET(stack->older)) {
+    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks);
+         ref = GET(stack->older)) {
         uint32_t depth = GET(stack->depth);
         depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH;
         for (uint32_t i = 0; i < depth; i++)
