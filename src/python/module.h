@@ -182,6 +182,10 @@ LPY_RAISES_NEG int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id name
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
 
+/* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
+ * lp_run_load, error is its errno. */
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
+
 /* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
 /* The same before an exit, if the thread's side of its recorder still stands. */
@@ -198,6 +202,7 @@ void lpy_recorder_unlist(struct lpy_recorder *recorder);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
+PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
