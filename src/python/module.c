@@ -141,6 +141,7 @@ static void clear_free_list(struct lpy_free_list *list)
     while (list->n > 0) {
         PyObject *object = list->objects[--list->n];
         PyTypeObject *type = Py_TYPE(object);
+        PyObject_GC_UnTrack(object);
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }

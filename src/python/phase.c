@@ -14,6 +14,8 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
         object = (PyObject *)PyObject_GC_New(struct lpy_phase, state->phase_type);
         if (object == NULL)
             return NULL;
+        ((struct lpy_phase *)object)->recorder = NULL;
+        PyObject_GC_Track(object);
     }
     struct lpy_phase *phase = (struct lpy_phase *)object;
     phase->recorder = (struct lpy_recorder *)Py_XNewRef((PyObject *)recorder);
@@ -21,7 +23,6 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     phase->pending = NULL;
     phase->loose = NULL;
     phase->n_loose = phase->loose_size = 0;
-    PyObject_GC_Track(object);
     return object;
 }
 
@@ -112,8 +113,8 @@ PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder 
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
         return make_phase(state, recorder, args[0], 0);
-    if (nargs == 1 && PyTuple_GET_SIZE(kwnames) == 1 &&
-        PyTuple_GET_ITEM(kwnames, 0) == state->keywords[LPY_SAMPLE] && args[1] == state->sample.value)
+    if (nargs == 1 && PyTuple_GET_SIZE(kwnames) == 1 && PyTuple_GET_ITEM(kwnames, 0) == state->keywords[LPY_SAMPLE] &&
+        args[1] == state->sample.value)
         return make_phase(state, recorder, args[0], state->sample.stride_bits);
     return phase_of_many(state, recorder, args, nargs, kwnames);
 }
@@ -173,10 +174,11 @@ static void phase_dealloc(PyObject *object)
     struct lpy_phase *phase = (struct lpy_phase *)object;
     PyTypeObject *type = Py_TYPE(object);
     struct lpy_recorder *recorder = phase->recorder;
-    PyObject_GC_UnTrack(object);
     if (LP_UNLIKELY(phase->loose != NULL))
         leave_abandoned(phase);
+    phase->recorder = NULL;
     if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_phases, object))) {
+        PyObject_GC_UnTrack(object);
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }

@@ -186,6 +186,7 @@ LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
 LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase);
 LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
 LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
+LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);
 /* Whether this entry of a sampled phase is one to measure; else it is opened as skipped. */
 LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
 
@@ -330,6 +331,10 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     struct lp_thread *thread = entry->thread;
     if (LP_UNLIKELY(!thread))
         return;
+    if (LP_UNLIKELY(entry->frame & LP_ENTRY_SKIPPED)) {
+        lp_record_leave_skipped(entry);
+        return;
+    }
     struct lp_frame *frame = lp_image_at(&thread->recorder->image, entry->frame);
     uint32_t depth;
     /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */

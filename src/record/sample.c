@@ -17,3 +17,20 @@ bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_
     thread->node = &thread->nowhere;
     return false;
 }
+
+/* Skipped entries are cheap at both ends: the usual one is the last that the running strand met. */
+void lp_record_leave_skipped(struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
+                    entry->frame != (thread->stack_ref | LP_ENTRY_SKIPPED) ||
+                    LP_GET(thread->stack->skip_serial) != entry->serial || !LP_GET(*lp_fork_word))) {
+        lp_record_leave_slow(entry);
+        return;
+    }
+    entry->thread = NULL;
+    LP_SET(thread->stack->skip_serial, 0);
+    thread->strand->skipped = NULL;
+    thread->depth &= ~LP_SKIPPING;
+    thread->node = lp_strand_node(thread, thread->stack);
+}
