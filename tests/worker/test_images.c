@@ -28,6 +28,7 @@ struct found {
     int n, alive;
     uint64_t calls;
     uint64_t written_ns;
+    int adds_up;
     char worker[256];
     int stop_after;
 };
@@ -47,6 +48,8 @@ static int take(void *context, const struct lp_image_document *image)
     found->calls += figures_at(document, "a").calls;
     found->written_ns = json_u64(json_object_get(document, "written"), "monotonic_ns", 0);
     snprintf(found->worker, sizeof found->worker, "%s", image->worker);
+    assert_document_adds_up(document);
+    found->adds_up++;
     json_decref(document);
     return found->n == found->stop_after ? 42 : 0;
 }
@@ -135,6 +138,60 @@ static void test_a_killed_process(void **state)
     in_child(die_and_be_found, NULL);
 }
 
+/* The last that is known of a process may be an exit on another thread. */
+static void *leave_after_a_while(void *context)
+{
+    uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 3000000;
+    while (clock_now_ns(CLOCK_MONOTONIC) < until_ns)
+        ;
+    lp_record_leave(context);
+    return NULL;
+}
+
+static void leave_elsewhere_and_die(const int *ready)
+{
+    struct lp_worker *worker = worker_open(folder);
+    struct lp_recorder *recorder = lp_worker_recorder(worker);
+    struct lp_entry entry, inner;
+    pthread_t thread;
+    lp_record_enter(recorder, name_of("a"), &entry);
+    lp_record_enter(recorder, name_of("inner"), &inner);
+    CHECK(pthread_create(&thread, NULL, leave_after_a_while, &entry) == 0 && pthread_join(thread, NULL) == 0);
+    uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+    CHECK(write(ready[1], &now_ns, sizeof now_ns) == sizeof now_ns);
+    raise(SIGKILL);
+}
+
+static void die_after_an_exit_elsewhere(void *context)
+{
+    int status, ready[2];
+    uint64_t left_ns;
+    (void)context;
+    own_shm();
+    CHECK(pipe(ready) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+        close(ready[0]);
+        leave_elsewhere_and_die(ready);
+    }
+    close(ready[1]);
+    CHECK(read(ready[0], &left_ns, sizeof left_ns) == sizeof left_ns);
+    close(ready[0]);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    struct found found = find(folder);
+    CHECK_U64((uint64_t)found.n, 1);
+    CHECK_U64(found.calls, 1);
+    CHECK_U64((uint64_t)found.adds_up, 1);
+    CHECK(found.written_ns <= left_ns + 2000 && found.written_ns + 2000000 > left_ns); /* two wall clocks */
+}
+
+static void test_an_exit_on_another_thread_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    in_child(die_after_an_exit_elsewhere, NULL);
+}
+
 /* Files that are no images, or another boot's, are passed over. */
 static void find_among_rubbish(void *context)
 {
@@ -183,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(test_those_of_a_run_directory),
         in_folder(test_a_killed_process),
+        in_folder(test_an_exit_on_another_thread_is_a_sign_of_life),
         in_folder(test_what_is_no_image_of_this_boot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
