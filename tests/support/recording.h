@@ -13,6 +13,9 @@
 #include "record/record.h"
 #include "worker/document.h"
 
+/* Allowed between our wall clock and the kernel's; test_wall is about how far they are apart. */
+#define BETWEEN_CLOCKS_NS 2000u
+
 struct recording {
     struct lp_recorder recorder;
     _Atomic int begun; /* how often the hook was called */
