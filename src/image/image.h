@@ -59,9 +59,10 @@ struct lp_node {
     uint64_t path_hash;
     lp_ref hot_child, hot_counter; /* used last */
     uint32_t phase_id;
-    uint32_t stride;    /* of this phase below its parent; core.stride is that below the root */
-    uint32_t until_due; /* entries to skip before the next one that is measured */
-    uint8_t reserved[12];
+    uint32_t stride;                /* of this phase below its parent; core.stride is that below the root */
+    uint32_t until_due;             /* entries to skip before the next one that is measured */
+    _Atomic uint32_t sampled_below; /* not 0: some child has a stride, and their time is an estimate */
+    uint8_t reserved[8];
     _Atomic lp_ref octaves[64]; /* of struct lp_octave */
 };
 

@@ -189,11 +189,17 @@ LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
 LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);
 /* Whether this entry of a sampled phase is one to measure; else it is opened as skipped. */
 LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
+/* What a measured entry stands for; at most LP_SHARE_LIMIT_NS, so that sums of many stay numbers. */
+#define LP_SHARE_LIMIT_NS (UINT64_MAX >> 8) /* two years */
+LP_NOINLINE uint64_t lp_share_of_sampled(const struct lp_node *node, uint64_t wall_ns);
 
 /* Strands. On their thread, all of them. */
 
-/* Makes the thread's own strand the one that runs, and forgets all others. */
+/* Makes the thread's own strand the one that runs; it has no others. */
 void lp_strands_begin(struct lp_thread *thread, lp_ref stack);
+/* In a forked child: those of the parent's image are lost, not freed, for the fork may have met their thread in the
+   middle of a change. */
+void lp_strands_forget(struct lp_thread *thread);
 void lp_strands_release(struct lp_thread *thread);
 /* The strand of a task; NULL if it has none. */
 struct lp_strand *lp_strand_find(struct lp_thread *thread, uint64_t task);
@@ -274,10 +280,12 @@ LP_ALWAYS_INLINE void lp_hist_add(struct lp_thread *thread, struct lp_node *node
     LP_ADD(counts->counts[bucket % LP_HIST_PER_OCTAVE], 1);
 }
 
-/* The part of a parent's time that a child's measured time stands for. */
-LP_ALWAYS_INLINE uint64_t lp_share_of_parent(const struct lp_node *child, uint64_t wall_ns)
+/* Adds to an open parent what a child's measured time stands for. */
+LP_ALWAYS_INLINE void lp_frame_cover(struct lp_frame *parent, const struct lp_node *child, uint64_t wall_ns)
 {
-    return LP_LIKELY(child->phase_id <= LP_NAME_MASK) ? wall_ns : wall_ns * child->stride;
+    if (LP_UNLIKELY(child->phase_id > LP_NAME_MASK))
+        wall_ns = lp_share_of_sampled(child, wall_ns);
+    LP_ADD(parent->child_wall_ns, wall_ns);
 }
 
 /* Opens an entry on the calling thread, whose side of its recorder this is. */
@@ -362,7 +370,7 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     LP_SET(thread->stack->depth, depth - 1);
     thread->node = lp_image_at(&thread->recorder->image, node->parent);
     if (depth > 1)
-        LP_ADD(frame[-1].child_wall_ns, lp_share_of_parent(node, wall_ns));
+        lp_frame_cover(&frame[-1], node, wall_ns);
 }
 
 enum lp_count_result { LP_COUNT_OK = 0, LP_COUNT_OVERFLOW = -1 };

@@ -163,6 +163,7 @@ static void forget_parent(struct lp_recorder *recorder)
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         thread->owner = 0;
         thread->slot = NULL;
+        lp_strands_forget(thread);
     }
     lp_table_reset(&recorder->paths);
     lp_table_reset(&recorder->name_refs);

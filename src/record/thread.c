@@ -56,6 +56,8 @@ static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent
         node->path_hash = hash_of_path(parent, phase);
         node->stride = lp_phase_stride(phase);
         LP_SET(node->core.stride, stride_below_root(parent, node->stride));
+        if (node->stride > 1)
+            LP_SET(parent->sampled_below, 1);
         atomic_store_explicit(&thread->last_node->next_in_slot, ref, memory_order_release);
     }
     thread->last_node = node;
