@@ -1,0 +1,197 @@
+"""Random programs, held against a reference model to the nanosecond.
+
+A program (tests/support/programs.py) is played twice: on the reference, pure Python that is obvious
+at sight (tests/support/reference.py), and in a child process on a real profiler, whose clocks a
+preloaded library has stand still until the program says how much time goes by
+(tests/support/fake_clock.c). Then every figure is compared, of the last state and of snapshots
+taken in between. LINEPROFILER_MODEL_EXAMPLES=N tries N programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from programs import Expected, Operation, programs
+from reference import Figures, Path, Tally
+
+from lineprofiler.accounting import Run, decode_text, merge_run
+from lineprofiler.run import Node
+
+SUPPORT = FilePath(__file__).resolve().parents[1] / "support"
+EXAMPLES = int(os.environ.get("LINEPROFILER_MODEL_EXAMPLES", "300"))
+WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror"]
+
+
+class Player:
+    """The child process that plays programs."""
+
+    def __init__(self, folder: FilePath) -> None:
+        library = folder / "fake_clock.so"
+        compiler = os.environ.get("CC", "cc").split()
+        source = SUPPORT / "fake_clock.c"
+        options = [*WARNINGS, "-O1", "-shared", "-fPIC", "-o"]
+        subprocess.run([*compiler, *options, library, source], check=True)
+        self.folder = folder
+        self.programs = 0
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-W", "error", SUPPORT / "play.py"],
+            cwd=folder,
+            env={
+                **os.environ,
+                "LD_PRELOAD": str(library),
+                "LINEPROFILER_CLOCK_WALL": "vdso",
+                "LINEPROFILER_CLOCK_CPU": "plain",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def play(self, operations: list[Operation], **options: bool) -> tuple[FilePath, list[Any]]:
+        """Return the folder in which the run and its copies stand, and the outcomes."""
+        self.programs += 1
+        folder = self.folder / str(self.programs)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        program = {"folder": str(folder), "operations": operations, **options}
+        self.process.stdin.write(json.dumps(program) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        assert answer, f"the child ended with {self.process.wait()}"
+        return folder, json.loads(answer)
+
+    def end(self) -> None:
+        with self.process:
+            pass
+        assert self.process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def player() -> Iterator[Player]:
+    # Memory, where there is such a folder: each snapshot waits for the disk.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="lineprofiler-model-", dir=memory) as folder:
+        started = Player(FilePath(folder))
+        yield started
+        started.end()
+
+
+def written(document: dict[str, Any]) -> dict[Path, Figures]:
+    """Return a worker file's own figures by path, those of all threads added up."""
+    figures: dict[Path, Figures] = {(): Figures()}
+    for slot in document["threads"]:
+        paths: list[Path] = []
+        for node in slot["nodes"]:
+            path = (*paths[node["parent"]], decode_text(node["name"])) if paths else ()
+            paths.append(path)
+            add(figures.setdefault(path, Figures()), node)
+    return figures
+
+
+def add(figures: Figures, node: dict[str, Any]) -> None:
+    for key, value in node.items():
+        if key.endswith(("calls", "_ns")):
+            setattr(figures, key, getattr(figures, key) + (value or 0))
+    for pair in node.get("hist", "").split():
+        bucket, count = pair.split(":")
+        figures.hist[int(bucket)] += int(count)
+    for name, (total, calls, least, most) in node.get("counters", {}).items():
+        tally = figures.counters.setdefault(decode_text(name), Tally())
+        tally.sum += total
+        tally.calls += calls
+        tally.min = min(tally.min, least)
+        tally.max = max(tally.max, most)
+
+
+def check_node(node: Node, figures: Figures, measure_cpu: bool) -> None:
+    """What merge_run makes of the same figures."""
+    wall_ns = figures.wall_ns + figures.open_wall_ns
+    cpu_ns = figures.cpu_ns + figures.open_cpu_ns
+    child_ns = figures.child_wall_ns + figures.open_child_wall_ns
+    assert node.calls == node.hist.total == figures.calls
+    assert node.wall_ns == wall_ns
+    assert node.child_wall_ns == child_ns
+    assert node.self_ns == wall_ns - child_ns
+    assert node.late_wall_ns == figures.late_wall_ns + figures.open_late_wall_ns
+    assert (node.open_calls, node.open_wall_ns) == (figures.open_calls, figures.open_wall_ns)
+    assert node.hist.counts == figures.hist
+    assert {name: tally_of(counter) for name, counter in node.counters.items()} == figures.counters
+    if measure_cpu:
+        assert node.cpu_ns == cpu_ns
+        assert node.wait_ns == wall_ns - cpu_ns
+        assert node.nocpu_wall_ns == 0
+    else:
+        assert node.cpu_ns is node.wait_ns is None
+        assert node.nocpu_wall_ns == wall_ns
+
+
+def tally_of(counter: Any) -> Tally:
+    return Tally(int(counter), counter.calls, counter.min, counter.max)
+
+
+def check_run(run: Run, expected: dict[Path, Figures], measure_cpu: bool) -> None:
+    (worker,) = run.workers
+    assert run.unreadable == []
+    assert (worker.wall_clock, worker.cpu_clock) == ("vdso", "plain" if measure_cpu else "off")
+    with open(FilePath(run.dir) / worker.path, "rb") as file:
+        figures = written(json.load(file))
+    assert {path: asdict(one) for path, one in figures.items()} == {
+        path: asdict(one) for path, one in expected.items()
+    }
+    assert {(), *run.tree} == set(expected)
+    for path in run.tree:
+        check_node(run.tree[path], expected[path], measure_cpu)
+    counters = run.tree.root.counters.items()
+    assert {name: tally_of(counter) for name, counter in counters} == expected[()].counters
+    nodes = run.tree.values()
+    roots_ns = sum(node.wall_ns for node in run.tree.children())
+    late_ns = sum(node.late_wall_ns for node in nodes)
+    assert sum(node.self_ns for node in nodes) == roots_ns + late_ns
+    assert worker.root_wall_ns == roots_ns
+
+
+def without_cpu(expected: dict[Path, Figures]) -> None:
+    for figures in expected.values():
+        figures.cpu_ns = figures.open_cpu_ns = 0
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    operations=programs(), measure_cpu=st.sampled_from([True, True, False]), installed=st.booleans()
+)
+def test_random_programs(
+    player: Player, operations: list[Operation], measure_cpu: bool, installed: bool
+) -> None:
+    model = Expected()
+    outcomes = model.play(operations)
+    folder, played = player.play(operations, measure_cpu=measure_cpu, installed=installed)
+    assert played == outcomes
+    assert model.final is not None
+    run = merge_run(folder / "run")
+    for expected, where in [
+        (model.final, folder / "run"),
+        *((copy, folder / f"copy {i}") for i, copy in enumerate(model.copies)),
+    ]:
+        if not measure_cpu:
+            without_cpu(expected)
+        check_run(merge_run(where), expected, measure_cpu)
+    assert run.workers[0].closed
+    assert run.workers[0].troubles.get("folded_depth", 0) == model.reference.folded
+    shutil.rmtree(folder)

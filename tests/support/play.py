@@ -1,0 +1,240 @@
+"""Plays programs on a real profiler under a fake clock; a child process of test_model.py.
+
+Each line read is a program as JSON, see programs.py; the line written for it says what came of each
+operation. Run under LD_PRELOAD of fake_clock.c.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lineprofiler import _core, accounting
+from lineprofiler.accounting import Profiler
+
+FIRST_WALL_NS = 1_000_000_000_000
+
+clock = ctypes.PyDLL(None)
+clock.fake_clock_begin.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+clock.fake_clock_pass.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+
+
+class Worker:
+    """A thread that does one thing at a time, when it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self.orders: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        while (order := self.orders.get()) is not None:
+            self.results.put(order())
+
+    def do(self, order: Callable[[], Any]) -> Any:
+        self.orders.put(order)
+        return self.results.get()
+
+    def end(self) -> None:
+        """End it, and wait until the system has: join() may return before."""
+        task = f"/proc/self/task/{self.thread.native_id}"
+        self.orders.put(None)
+        self.thread.join()
+        while os.path.exists(task):
+            time.sleep(0)
+
+
+def steps(phases: list[Any]) -> Iterator[None]:
+    """Enter one phase more with each step, and then leave one with each."""
+    with phases[0]:
+        yield
+        if phases[1:]:
+            yield from steps(phases[1:])
+            yield
+
+
+def outcome(function: Callable[[], Any]) -> Any:
+    """Return what a function returned, or the name of what it raised."""
+    try:
+        return function()
+    except (ValueError, OverflowError) as error:
+        return type(error).__name__
+
+
+class Holder:
+    """What a program keeps to leave what it entered. Forgotten when dropped."""
+
+    def __init__(self, way: str, phases: list[Any]) -> None:
+        self.way = way
+        self.box: list[Any] = []
+        if way == "call":
+            for phase in phases:
+                phase.__enter__()
+            self.box = phases
+        elif way == "bound":
+            for phase in phases:
+                enter, leave = phase.__enter__, phase.__exit__
+                enter()
+                self.box.append(leave)
+        elif way == "stack":
+            stack = contextlib.ExitStack()
+            for phase in phases:
+                stack.enter_context(phase)
+            self.box = [stack]
+        else:
+            self.box = [steps(phases)]
+
+    def advance(self) -> bool:
+        return next(self.box[0], "ended") is None
+
+    def leave(self, how: str) -> Any:
+        if how == "cycle":
+            self.box.append(self.box)
+        if how in ("drop", "cycle"):
+            while self.way in ("call", "bound") and self.box:
+                self.box.pop()
+            del self.box
+            return gc.collect() if how == "cycle" else None
+        if self.way == "generator":
+            return self.box[0].close() if how == "exit" else self.box[0].throw(ValueError())
+        if self.way == "stack":
+            return self.box[0].__exit__(*self.reason(how))
+        exits = [one.__exit__ if self.way == "call" else one for one in self.box]
+        return [leave(*self.reason(how)) for leave in reversed(exits)][0]
+
+    @staticmethod
+    def reason(how: str) -> tuple[Any, Any, Any]:
+        return (None, None, None) if how == "exit" else (ValueError, ValueError(), None)
+
+
+class Player:
+    """One program."""
+
+    def __init__(self, folder: str, measure_cpu: bool, installed: bool) -> None:
+        self.folder = folder
+        self.profiler = Profiler(
+            os.path.join(folder, "run"),
+            install=installed,
+            measure_cpu=measure_cpu,
+            snapshot_interval_s=None,
+            sample_interval_s=None,
+        )
+        self.api: Any = accounting if installed else self.profiler
+        self.workers: dict[str, Worker] = {}
+        self.handles: dict[str, Any] = {}
+        self.holders: dict[int, Holder] = {}
+        self.copies = 0
+
+    def play(self, operations: list[list[Any]]) -> list[Any]:
+        outcomes = []
+        for verb, place, *rest in operations:
+            if verb in ("start", "end"):
+                outcomes.append(getattr(self, verb)(place))
+                continue
+
+            def order(verb: str = verb, rest: list[Any] = rest) -> Any:
+                return outcome(lambda: getattr(self, verb)(*rest))
+
+            outcomes.append(self.workers[place].do(order) if place != "main" else order())
+        return outcomes
+
+    def clear(self) -> None:
+        for place in list(self.workers):
+            self.end(place)
+        self.holders.clear()
+        self.handles.clear()
+
+    def start(self, place: str) -> None:
+        self.workers[place] = Worker(place)
+
+    def end(self, place: str) -> None:
+        self.workers.pop(place).end()
+
+    def pass_time(self, wall_ns: int, cpu_ns: int) -> None:
+        clock.fake_clock_pass(wall_ns, cpu_ns)
+
+    def phases(self, names: list[str], kept: bool) -> list[Any]:
+        if kept:
+            return [self.handles.setdefault(name, self.api.phase(name)) for name in names]
+        return [self.api.phase(name) for name in names]
+
+    def enter(self, number: int, way: str, names: list[str], kept: bool) -> None:
+        self.holders[number] = Holder(way, self.phases(names, kept))
+        if way == "generator":
+            self.holders[number].advance()
+
+    def advance(self, number: int) -> bool:
+        return self.holders[number].advance()
+
+    def leave(self, number: int, how: str) -> Any:
+        result = self.holders.pop(number).leave(how)
+        return None if how == "cycle" else result
+
+    def block(
+        self, names: list[str], kept: bool, wall_ns: int, cpu_ns: int, error: bool = False
+    ) -> None:
+        clock.fake_clock_pass(wall_ns, cpu_ns)
+        if not names:
+            if error:
+                raise ValueError
+            return
+        with self.phases(names[:1], kept)[0]:
+            self.block(names[1:], kept, wall_ns, cpu_ns, error)
+            clock.fake_clock_pass(wall_ns, cpu_ns)
+
+    def count(self, name: str, n: int) -> None:
+        self.api.count(name, n)
+
+    def current(self) -> str:
+        return str(self.api.current())
+
+    def copy(self) -> str:
+        """Return where a copy of the worker's file is to stand, in a run directory of its own."""
+        copied = f"copy {self.copies}"
+        self.copies += 1
+        path = os.path.join(
+            self.folder, copied, os.path.relpath(str(self.profiler.path), self.profiler.run_dir)
+        )
+        os.makedirs(os.path.dirname(path))
+        return path
+
+    def snapshot(self) -> None:
+        self.profiler.snapshot()
+        shutil.copyfile(str(self.profiler.path), self.copy())
+
+    def document(self) -> None:
+        document = self.profiler.document()
+        assert document is not None
+        with open(self.copy(), "wb") as file:
+            file.write(document)
+
+    def close(self) -> None:
+        self.profiler.close()
+
+
+def main() -> None:
+    gc.disable()
+    gc.freeze()
+    if clock.fake_clock_begin(os.fsencode(_core.__file__), FIRST_WALL_NS) != 0:
+        sys.exit("the fake clock is not loaded, or does not see the extension")
+    for line in sys.stdin:
+        program = json.loads(line)
+        player = Player(program["folder"], program["measure_cpu"], program["installed"])
+        outcomes = player.play(program["operations"])
+        player.clear()
+        print(json.dumps(outcomes), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Random programs: lists of operations, and what the reference says of them.
+
+An operation is a list [verb, place, argument...]: at a place - "main" or the name of a thread -
+something is done. What a program keeps to leave what it entered is a holder, known by a number.
+
+enter number way names kept   enter phases, by calls of __enter__ ("call"), by the two halves of a
+                              `with` ("bound"), by an ExitStack ("stack") or, the first of them, in a
+                              generator; of new objects or of kept ones
+advance number                run the generator to where it has entered one more, or left one
+leave number how              "exit", with an exception ("raise"), by forgetting all references
+                              ("drop") or a cycle of them ("cycle")
+block names kept wall cpu error  recursive `with`, time passing around each, an exception at last
+pass_time wall cpu, count name n, current, snapshot, document, close, start, end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from reference import Entry, Figures, Path, Reference, Stack
+
+Operation = list[Any]
+
+MOST_PLACES = 4
+
+
+@dataclass
+class Holder:
+    """What was entered, and is left together."""
+
+    way: str
+    names: list[str]
+    kept: bool
+    entries: list[Entry | None] = field(default_factory=list)
+    entered: int = 0
+
+
+class Expected:
+    """Plays a program on the reference."""
+
+    def __init__(self) -> None:
+        self.reference = Reference()
+        self.stacks = {"main": Stack("main")}
+        self.holders: dict[int, Holder] = {}
+        self.loose: dict[str, list[tuple[str, Entry | None]]] = {}
+        self.copies: list[dict[Path, Figures]] = []
+        self.final: dict[Path, Figures] | None = None
+
+    def play(self, operations: list[Operation]) -> list[Any]:
+        return [getattr(self, verb)(place, *rest) for verb, place, *rest in operations]
+
+    def start(self, place: str) -> None:
+        self.stacks[place] = Stack(place)
+
+    def end(self, place: str) -> None:
+        self.reference.end(self.stacks.pop(place))
+
+    def pass_time(self, place: str, wall_ns: int, cpu_ns: int) -> None:
+        self.reference.pass_time(self.stacks[place], wall_ns, cpu_ns)
+
+    def enter(self, place: str, number: int, way: str, names: list[str], kept: bool) -> None:
+        holder = self.holders[number] = Holder(way, names, kept)
+        for name in names[:1] if way == "generator" else names:
+            self._enter_one(place, holder, name)
+
+    def _enter_one(self, place: str, holder: Holder, name: str) -> None:
+        entry = self.reference.enter(self.stacks[place], name)
+        holder.entries.append(entry)
+        holder.entered += 1
+        if holder.kept and holder.way in ("call", "stack"):
+            self.loose.setdefault(name, []).append((place, entry))
+
+    def advance(self, place: str, number: int) -> bool:
+        holder = self.holders[number]
+        if holder.entered < len(holder.names):
+            self._enter_one(place, holder, holder.names[holder.entered])
+            return True
+        self.reference.leave(holder.entries.pop())
+        return bool(holder.entries)
+
+    def leave(self, place: str, number: int, how: str) -> Any:
+        holder = self.holders.pop(number)
+        if holder.kept and holder.way in ("call", "stack"):
+            for name in reversed(holder.names if how in ("exit", "raise") else []):
+                self._leave_loose(place, name)
+        else:
+            for entry in reversed(holder.entries):
+                self.reference.leave(entry)
+        if how == "raise" and holder.way == "generator":
+            return "ValueError"
+        return False if holder.way == "stack" and how in ("exit", "raise") else None
+
+    def _leave_loose(self, place: str, name: str) -> None:
+        """A kept object's own __exit__ leaves what it entered last on this thread."""
+        loose = self.loose[name]
+        for i in reversed(range(len(loose))):
+            if loose[i][0] == place:
+                self.reference.leave(loose.pop(i)[1])
+                return
+
+    def block(
+        self, place: str, names: list[str], kept: bool, wall_ns: int, cpu_ns: int, error: bool
+    ) -> str | None:
+        stack = self.stacks[place]
+        self.reference.pass_time(stack, wall_ns, cpu_ns)
+        if not names:
+            return "ValueError" if error else None
+        entry = self.reference.enter(stack, names[0])
+        result = self.block(place, names[1:], kept, wall_ns, cpu_ns, error)
+        if not error:
+            self.reference.pass_time(stack, wall_ns, cpu_ns)
+        self.reference.leave(entry)
+        return result
+
+    def count(self, place: str, name: str, n: int) -> str | None:
+        try:
+            self.reference.count(self.stacks[place], name, n)
+        except OverflowError:
+            return None if self.final else "OverflowError"
+        return None
+
+    def current(self, place: str) -> str:
+        return "" if self.final else "/".join(self.reference.path(self.stacks[place]))
+
+    def snapshot(self, _place: str) -> None:
+        self.copies.append(self.reference.figures())
+
+    document = snapshot
+
+    def close(self, _place: str) -> None:
+        self.final = self.final or self.reference.figures()
+
+
+class Draft:
+    """Makes operations out of drawn ones, which name places and holders by any number at all."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.places = ["main"]
+        self.started = 0
+        self.entered = 0
+        self.holders: list[tuple[int, str, str, int]] = []  # number, place, way, steps left
+        self.closed = False
+
+    def add(self, verb: str, which: int, *rest: Any) -> None:
+        place = self.places[which % len(self.places)]
+        if verb == "start":
+            if len(self.places) == MOST_PLACES:
+                return
+            self.started += 1
+            self.places.append(f"thread {self.started}")
+            self.operations.append([verb, self.places[-1]])
+        elif verb == "end":
+            if place != "main":
+                self.places.remove(place)
+                self.holders = [holder for holder in self.holders if holder[1] != place]
+                self.operations.append([verb, place])
+        elif verb == "enter":
+            way, names, kept = rest
+            self.entered += 1
+            self.holders.append((self.entered, place, way, 2 * len(names) - 1))
+            self.operations.append([verb, place, self.entered, way, names, kept])
+        elif verb == "leave":
+            self._leave(which, *rest)
+        elif verb == "count" and rest[0] == "far":
+            self.operations.append([verb, "main", *rest])
+        elif verb not in ("snapshot", "document") or not self.closed:
+            self.closed = self.closed or verb == "close"
+            self.operations.append([verb, place, *rest])
+
+    def _leave(self, which: int, how: str) -> None:
+        if not self.holders:
+            return
+        number, place, way, left = holder = self.holders[which % len(self.holders)]
+        self.holders.remove(holder)
+        if how == "advance" and way == "generator":
+            self.operations.append([how, place, number])
+            if left > 1:
+                self.holders.append((number, place, way, left - 1))
+            return
+        if how == "advance" or (how == "cycle" and way != "generator"):
+            how = "exit"
+        self.operations.append(["leave", place, number, how])
+
+
+anywhere = st.integers(0, 11)
+phases = st.sampled_from(["a", "b", "c", "a/b", "\0", "\udcff"])
+durations_ns = st.one_of(
+    st.integers(0, 40),
+    st.integers(0, 44).map(lambda power: 2**power),
+    st.integers(0, 44).map(lambda power: 2**power - 1),
+    st.integers(0, 10**13),
+)
+
+
+@st.composite
+def times(draw: st.DrawFn) -> tuple[int, int]:
+    """A duration and how much of it a thread ran."""
+    wall_ns = draw(durations_ns)
+    return wall_ns, draw(st.one_of(st.just(0), st.just(wall_ns), st.integers(0, wall_ns)))
+
+
+def _drawn(verb: str, *rest: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(st.just(verb), anywhere, *rest)
+
+
+some = st.lists(phases, min_size=1, max_size=3)
+many = st.builds(lambda names, n: (names * n)[:40], some, st.sampled_from([1, 1, 1, 2, 12, 40]))
+near = st.tuples(st.just("near"), st.integers(-1000, 1000))
+far = st.tuples(st.just("far"), st.sampled_from([2**62, 2**63 - 1, -(2**63), -(2**62), -1]))
+ways = st.sampled_from(["call", "bound", "stack", "generator"])
+pauses = _drawn("pass_time", times()).map(lambda drawn: (*drawn[:2], *drawn[2]))
+enters = _drawn("enter", ways, some, st.booleans())
+leaves = _drawn("leave", st.sampled_from([*["advance"] * 3, "exit", "raise", "drop", "cycle"]))
+blocks = _drawn("block", many, st.booleans(), times(), st.booleans()).map(
+    lambda drawn: (*drawn[:4], *drawn[4], drawn[5])
+)
+counts = _drawn("count", near | far).map(lambda drawn: (*drawn[:2], *drawn[2]))
+verbs = ["start", "start", "end", "current", "snapshot", "document"]
+rest = st.one_of(blocks, counts, st.tuples(st.sampled_from(verbs), anywhere))
+operations = st.one_of(pauses, enters, enters, leaves, leaves, rest)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Operation]:
+    """Draw a program, closed at last and perhaps going on after that."""
+    draft = Draft()
+    least = draw(st.sampled_from([0, 25, 50]))  # lists would be short, left to themselves
+    for drawn in draw(st.lists(operations, min_size=least, max_size=80)):
+        draft.add(*drawn)
+    draft.add("close", draw(anywhere))
+    for drawn in draw(st.lists(st.one_of(pauses, enters, leaves, counts), max_size=3)):
+        draft.add(*drawn)
+    return draft.operations
