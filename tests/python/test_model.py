@@ -15,9 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -93,9 +91,10 @@ def written(document: dict[str, Any]) -> dict[Path, Figures]:
     """Return a worker file's own figures by path, those of all threads added up."""
     figures: dict[Path, Figures] = {(): Figures()}
     for slot in document["threads"]:
+        top = (decode_text(slot["name"]),) if document["settings"]["thread_names"] else ()
         paths: list[Path] = []
         for node in slot["nodes"]:
-            path = (*paths[node["parent"]], decode_text(node["name"])) if paths else ()
+            path = (*paths[node["parent"]], decode_text(node["name"])) if paths else top
             paths.append(path)
             add(figures.setdefault(path, Figures()), node)
     return figures
@@ -114,6 +113,10 @@ def add(figures: Figures, node: dict[str, Any]) -> None:
         tally.calls += calls
         tally.min = min(tally.min, least)
         tally.max = max(tally.max, most)
+
+
+def tally_of(counter: Any) -> Tally:
+    return Tally(int(counter), counter.calls, counter.min, counter.max)
 
 
 def check_node(node: Node, figures: Figures, measure_cpu: bool) -> None:
@@ -138,22 +141,40 @@ def check_node(node: Node, figures: Figures, measure_cpu: bool) -> None:
         assert node.nocpu_wall_ns == wall_ns
 
 
-def tally_of(counter: Any) -> Tally:
-    return Tally(int(counter), counter.calls, counter.min, counter.max)
+def check_thread(run: Run, node: Node, figures: Figures) -> None:
+    """A thread's name as a phase: the sum of what is below it."""
+    below = run.tree.children(node.path)
+    assert node.is_thread
+    assert (node.calls, node.open_calls) == (0, 0)
+    assert node.wall_ns == node.child_wall_ns == sum(child.wall_ns for child in below)
+    assert node.open_wall_ns == sum(child.open_wall_ns for child in below)
+    assert node.cpu_ns == (
+        sum(child.cpu_ns or 0 for child in below) if run.workers[0].measure_cpu else None
+    )
+    assert {name: tally_of(counter) for name, counter in node.counters.items()} == figures.counters
 
 
-def check_run(run: Run, expected: dict[Path, Figures], measure_cpu: bool) -> None:
+def differences(written: dict[Path, Figures], expected: dict[Path, Figures]) -> list[str]:
+    none = Figures()
+    return [
+        f"{path}: {key} is {getattr(written.get(path, none), key)}, not {value}"
+        for path in sorted({*written, *expected})
+        for key, value in vars(expected.get(path, none)).items()
+        if getattr(written.get(path, none), key) != value
+    ]
+
+
+def check_run(run: Run, expected: dict[Path, Figures], thread_names: bool) -> None:
     (worker,) = run.workers
     assert run.unreadable == []
-    assert (worker.wall_clock, worker.cpu_clock) == ("vdso", "plain" if measure_cpu else "off")
     with open(FilePath(run.dir) / worker.path, "rb") as file:
-        figures = written(json.load(file))
-    assert {path: asdict(one) for path, one in figures.items()} == {
-        path: asdict(one) for path, one in expected.items()
-    }
+        assert differences(written(json.load(file)), expected) == []
     assert {(), *run.tree} == set(expected)
-    for path in run.tree:
-        check_node(run.tree[path], expected[path], measure_cpu)
+    for path, node in run.tree.items():
+        if thread_names and len(path) == 1:
+            check_thread(run, node, expected[path])
+        else:
+            check_node(node, expected[path], worker.measure_cpu)
     counters = run.tree.root.counters.items()
     assert {name: tally_of(counter) for name, counter in counters} == expected[()].counters
     nodes = run.tree.values()
@@ -174,24 +195,33 @@ def without_cpu(expected: dict[Path, Figures]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    operations=programs(), measure_cpu=st.sampled_from([True, True, False]), installed=st.booleans()
+    operations=programs(),
+    measure_cpu=st.sampled_from([True, True, False]),
+    thread_names=st.sampled_from([False, False, True]),
+    installed=st.booleans(),
 )
 def test_random_programs(
-    player: Player, operations: list[Operation], measure_cpu: bool, installed: bool
+    player: Player,
+    operations: list[Operation],
+    measure_cpu: bool,
+    thread_names: bool,
+    installed: bool,
 ) -> None:
-    model = Expected()
+    model = Expected(thread_names)
     outcomes = model.play(operations)
-    folder, played = player.play(operations, measure_cpu=measure_cpu, installed=installed)
+    folder, played = player.play(
+        operations, measure_cpu=measure_cpu, thread_names=thread_names, installed=installed
+    )
     assert played == outcomes
     assert model.final is not None
-    run = merge_run(folder / "run")
-    for expected, where in [
-        (model.final, folder / "run"),
-        *((copy, folder / f"copy {i}") for i, copy in enumerate(model.copies)),
-    ]:
+    places = [(folder / "run", model.final)]
+    places += [(folder / f"copy {i}", copy) for i, copy in enumerate(model.copies)]
+    for place, expected in places:
         if not measure_cpu:
             without_cpu(expected)
-        check_run(merge_run(where), expected, measure_cpu)
-    assert run.workers[0].closed
-    assert run.workers[0].troubles.get("folded_depth", 0) == model.reference.folded
+        check_run(merge_run(place), expected, thread_names)
+    (worker,) = merge_run(folder / "run").workers
+    assert worker.closed
+    assert (worker.wall_clock, worker.cpu_clock) == ("vdso", "plain" if measure_cpu else "off")
+    assert worker.troubles.get("folded_depth", 0) == model.reference.folded
     shutil.rmtree(folder)

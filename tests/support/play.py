@@ -68,8 +68,8 @@ def outcome(function: Callable[[], Any]) -> Any:
     """Return what a function returned, or the name of what it raised."""
     try:
         return function()
-    except (ValueError, OverflowError) as error:
-        return type(error).__name__
+    except Exception as error:
+        return " ".join([type(error).__name__, *map(str, error.args)])
 
 
 class Holder:
@@ -111,7 +111,7 @@ class Holder:
         if self.way == "stack":
             return self.box[0].__exit__(*self.reason(how))
         exits = [one.__exit__ if self.way == "call" else one for one in self.box]
-        return [leave(*self.reason(how)) for leave in reversed(exits)][0]
+        return any(leave(*self.reason(how)) for leave in reversed(exits))
 
     @staticmethod
     def reason(how: str) -> tuple[Any, Any, Any]:
@@ -121,12 +121,13 @@ class Holder:
 class Player:
     """One program."""
 
-    def __init__(self, folder: str, measure_cpu: bool, installed: bool) -> None:
+    def __init__(self, folder: str, measure_cpu: bool, thread_names: bool, installed: bool) -> None:
         self.folder = folder
         self.profiler = Profiler(
             os.path.join(folder, "run"),
             install=installed,
             measure_cpu=measure_cpu,
+            thread_names=thread_names,
             snapshot_interval_s=None,
             sample_interval_s=None,
         )
@@ -140,7 +141,7 @@ class Player:
         outcomes = []
         for verb, place, *rest in operations:
             if verb in ("start", "end"):
-                outcomes.append(getattr(self, verb)(place))
+                outcomes.append(getattr(self, verb)(place, *rest))
                 continue
 
             def order(verb: str = verb, rest: list[Any] = rest) -> Any:
@@ -155,8 +156,8 @@ class Player:
         self.holders.clear()
         self.handles.clear()
 
-    def start(self, place: str) -> None:
-        self.workers[place] = Worker(place)
+    def start(self, place: str, name: str) -> None:
+        self.workers[place] = Worker(name)
 
     def end(self, place: str) -> None:
         self.workers.pop(place).end()
@@ -224,14 +225,16 @@ class Player:
 
 
 def main() -> None:
+    threading.current_thread().name = "main"
     gc.disable()
     gc.freeze()
     if clock.fake_clock_begin(os.fsencode(_core.__file__), FIRST_WALL_NS) != 0:
         sys.exit("the fake clock is not loaded, or does not see the extension")
     for line in sys.stdin:
         program = json.loads(line)
-        player = Player(program["folder"], program["measure_cpu"], program["installed"])
-        outcomes = player.play(program["operations"])
+        operations = program.pop("operations")
+        player = Player(**program)
+        outcomes = player.play(operations)
         player.clear()
         print(json.dumps(outcomes), flush=True)
 

@@ -3,19 +3,20 @@
 An operation is a list [verb, place, argument...]: at a place - "main" or the name of a thread -
 something is done. What a program keeps to leave what it entered is a holder, known by a number.
 
-enter number way names kept   enter phases, by calls of __enter__ ("call"), by the two halves of a
-                              `with` ("bound"), by an ExitStack ("stack") or, the first of them, in a
-                              generator; of new objects or of kept ones
+enter number way names kept   enter phases, of new objects or of kept ones: by calls of __enter__
+                              ("call"), by the two halves of a `with` ("bound"), by an ExitStack
+                              ("stack") or, the first of them, in a generator
 advance number                run the generator to where it has entered one more, or left one
 leave number how              "exit", with an exception ("raise"), by forgetting all references
                               ("drop") or a cycle of them ("cycle")
 block names kept wall cpu error  recursive `with`, time passing around each, an exception at last
-pass_time wall cpu, count name n, current, snapshot, document, close, start, end
+pass_time wall cpu, count name n, current, snapshot, document, close, start name, end
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
@@ -40,8 +41,8 @@ class Holder:
 class Expected:
     """Plays a program on the reference."""
 
-    def __init__(self) -> None:
-        self.reference = Reference()
+    def __init__(self, thread_names: bool = False) -> None:
+        self.reference = Reference(thread_names)
         self.stacks = {"main": Stack("main")}
         self.holders: dict[int, Holder] = {}
         self.loose: dict[str, list[tuple[str, Entry | None]]] = {}
@@ -51,8 +52,8 @@ class Expected:
     def play(self, operations: list[Operation]) -> list[Any]:
         return [getattr(self, verb)(place, *rest) for verb, place, *rest in operations]
 
-    def start(self, place: str) -> None:
-        self.stacks[place] = Stack(place)
+    def start(self, place: str, name: str) -> None:
+        self.stacks[place] = Stack(name)
 
     def end(self, place: str) -> None:
         self.reference.end(self.stacks.pop(place))
@@ -90,7 +91,7 @@ class Expected:
                 self.reference.leave(entry)
         if how == "raise" and holder.way == "generator":
             return "ValueError"
-        return False if holder.way == "stack" and how in ("exit", "raise") else None
+        return False if holder.way != "generator" and how in ("exit", "raise") else None
 
     def _leave_loose(self, place: str, name: str) -> None:
         """A kept object's own __exit__ leaves what it entered last on this thread."""
@@ -118,7 +119,8 @@ class Expected:
         try:
             self.reference.count(self.stacks[place], name, n)
         except OverflowError:
-            return None if self.final else "OverflowError"
+            text = f"OverflowError counter '{name}': the sum is outside signed 64 bits"
+            return None if self.final else text
         return None
 
     def current(self, place: str) -> str:
@@ -144,45 +146,67 @@ class Draft:
         self.holders: list[tuple[int, str, str, int]] = []  # number, place, way, steps left
         self.closed = False
 
-    def add(self, verb: str, which: int, *rest: Any) -> None:
+    def draft(self, verb: str, which: int, *rest: Any) -> None:
+        """Add what was drawn, if it can be done at this point."""
         place = self.places[which % len(self.places)]
-        if verb == "start":
-            if len(self.places) == MOST_PLACES:
-                return
+        if hasattr(self, f"_{verb}"):
+            getattr(self, f"_{verb}")(place, which, *rest)
+        else:
+            self._add(verb, place, *rest)
+
+    def _add(self, verb: str, place: str, *rest: Any) -> None:
+        self.operations.append([verb, place, *rest])
+
+    def _start(self, _place: str, _which: int) -> None:
+        if len(self.places) < MOST_PLACES:
             self.started += 1
             self.places.append(f"thread {self.started}")
-            self.operations.append([verb, self.places[-1]])
-        elif verb == "end":
-            if place != "main":
-                self.places.remove(place)
-                self.holders = [holder for holder in self.holders if holder[1] != place]
-                self.operations.append([verb, place])
-        elif verb == "enter":
-            way, names, kept = rest
-            self.entered += 1
-            self.holders.append((self.entered, place, way, 2 * len(names) - 1))
-            self.operations.append([verb, place, self.entered, way, names, kept])
-        elif verb == "leave":
-            self._leave(which, *rest)
-        elif verb == "count" and rest[0] == "far":
-            self.operations.append([verb, "main", *rest])
-        elif verb not in ("snapshot", "document") or not self.closed:
-            self.closed = self.closed or verb == "close"
-            self.operations.append([verb, place, *rest])
+            self._add("start", self.places[-1], f"name {self.started % 2}")
 
-    def _leave(self, which: int, how: str) -> None:
+    def _end(self, place: str, _which: int) -> None:
+        if place != "main":
+            self.places.remove(place)
+            self.holders = [holder for holder in self.holders if holder[1] != place]
+            self._add("end", place)
+
+    def _pass_time(self, place: str, _which: int, wall_ns: int, cpu_ns: int) -> None:
+        if wall_ns:
+            self._add("pass_time", place, wall_ns, cpu_ns)
+
+    def _enter(self, place: str, _which: int, way: str, names: list[str], kept: bool) -> None:
+        self.entered += 1
+        self.holders.append((self.entered, place, way, 2 * len(names) - 1))
+        self._add("enter", place, self.entered, way, names, kept)
+
+    def _leave(self, _place: str, which: int, how: str) -> None:
         if not self.holders:
             return
         number, place, way, left = holder = self.holders[which % len(self.holders)]
         self.holders.remove(holder)
         if how == "advance" and way == "generator":
-            self.operations.append([how, place, number])
+            self._add(how, place, number)
             if left > 1:
                 self.holders.append((number, place, way, left - 1))
             return
         if how == "advance" or (how == "cycle" and way != "generator"):
             how = "exit"
-        self.operations.append(["leave", place, number, how])
+        self._add("leave", place, number, how)
+
+    def _count(self, place: str, _which: int, name: str, n: int) -> None:
+        # Other threads share their slots in turn, and with them what would leave 64 bits.
+        self._add("count", "main" if name == "far" else place, name, n)
+
+    def _snapshot(self, place: str, _which: int) -> None:
+        if not self.closed:
+            self._add("snapshot", place)
+
+    def _document(self, place: str, _which: int) -> None:
+        if not self.closed:
+            self._add("document", place)
+
+    def _close(self, place: str, _which: int) -> None:
+        self.closed = True
+        self._add("close", place)
 
 
 anywhere = st.integers(0, 11)
@@ -207,7 +231,9 @@ def _drawn(verb: str, *rest: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[
 
 
 some = st.lists(phases, min_size=1, max_size=3)
-many = st.builds(lambda names, n: (names * n)[:40], some, st.sampled_from([1, 1, 1, 2, 12, 40]))
+many = st.builds(
+    lambda names, n: (names * n)[:40], some, st.sampled_from([1, 1, 1, 1, 1, 2, 12, 40])
+)
 near = st.tuples(st.just("near"), st.integers(-1000, 1000))
 far = st.tuples(st.just("far"), st.sampled_from([2**62, 2**63 - 1, -(2**63), -(2**62), -1]))
 ways = st.sampled_from(["call", "bound", "stack", "generator"])
@@ -227,10 +253,10 @@ operations = st.one_of(pauses, enters, enters, leaves, leaves, rest)
 def programs(draw: st.DrawFn) -> list[Operation]:
     """Draw a program, closed at last and perhaps going on after that."""
     draft = Draft()
-    least = draw(st.sampled_from([0, 25, 50]))  # lists would be short, left to themselves
-    for drawn in draw(st.lists(operations, min_size=least, max_size=80)):
-        draft.add(*drawn)
-    draft.add("close", draw(anywhere))
+    # A list of lists, for lists are short.
+    for drawn in chain.from_iterable(draw(st.lists(st.lists(operations, max_size=20)))):
+        draft.draft(*drawn)
+    draft.draft("close", draw(anywhere))
     for drawn in draw(st.lists(st.one_of(pauses, enters, leaves, counts), max_size=3)):
-        draft.add(*drawn)
+        draft.draft(*drawn)
     return draft.operations

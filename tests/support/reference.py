@@ -19,7 +19,8 @@ GREATEST = 2**63 - 1
 class Stack:
     """What runs by itself and nests its phases by itself: a thread."""
 
-    name: str = ""
+    thread: str
+    """The thread's name."""
     cpu_ns: int = 0
     """CPU time that it has used."""
     open: list[Entry] = field(default_factory=list)
@@ -72,17 +73,21 @@ def bucket_of(ns: int) -> int:
     if ns < 16:
         return ns
     octave = ns.bit_length() - 1
-    eighth = (ns - 2**octave) * 8 // 2**octave
+    eighth = (ns - (1 << octave)) * 8 >> octave
     return (octave - 2) * 8 + eighth
 
 
 class Reference:
-    """Everything that a profiler has been told."""
+    """Everything that a profiler has been told.
 
-    def __init__(self) -> None:
+    thread_names: the first name of each path is that of the thread.
+    """
+
+    def __init__(self, thread_names: bool = False) -> None:
+        self.thread_names = thread_names
         self.now_ns = 0
         self.entries: list[Entry] = []
-        self.tallies: dict[Path, dict[str, Tally]] = {}
+        self.counts: list[tuple[Stack, Path, str, int]] = []
         self.folded = 0
 
     def pass_time(self, stack: Stack, wall_ns: int, cpu_ns: int) -> None:
@@ -120,24 +125,31 @@ class Reference:
             self.leave(entry)
 
     def count(self, stack: Stack, name: str, n: int) -> None:
-        """Add n in the innermost open phase. OverflowError: the sum leaves 64 bits."""
-        tally = self.tallies.setdefault(self.path(stack), {}).setdefault(name, Tally())
-        if not -GREATEST - 1 <= tally.sum + n <= GREATEST:
+        """Add n in the innermost open phase. OverflowError: the thread's sum leaves 64 bits."""
+        where = (stack, self.path(stack), name)
+        total = n + sum(count[3] for count in self.counts if count[:3] == where)
+        if not -GREATEST - 1 <= total <= GREATEST:
             raise OverflowError
-        tally.sum += n
-        tally.calls += 1
-        tally.min = min(tally.min, n)
-        tally.max = max(tally.max, n)
+        self.counts.append((*where, n))
 
     def figures(self) -> dict[Path, Figures]:
         """Return what stands now, by path; () is what was counted outside any phase."""
         figures: dict[Path, Figures] = {(): Figures()}
         for entry in self.entries:
-            self._add(figures.setdefault(entry.path, Figures()), entry)
-        for path, tallies in self.tallies.items():
-            used = {name: tally for name, tally in tallies.items() if tally.calls}
-            figures[path].counters = {name: Tally(**vars(used[name])) for name in used}
+            self._add(self._at(figures, entry.stack, entry.path), entry)
+        for stack, path, name, n in self.counts:
+            tally = self._at(figures, stack, path).counters.setdefault(name, Tally())
+            tally.sum += n
+            tally.calls += 1
+            tally.min = min(tally.min, n)
+            tally.max = max(tally.max, n)
         return figures
+
+    def _at(self, figures: dict[Path, Figures], stack: Stack, path: Path) -> Figures:
+        if self.thread_names:
+            figures.setdefault((stack.thread,), Figures())
+            path = (stack.thread, *path)
+        return figures.setdefault(path, Figures())
 
     def _end_ns(self, entry: Entry) -> int:
         return self.now_ns if entry.end_wall_ns is None else entry.end_wall_ns
