@@ -6,7 +6,9 @@ operation. Run under LD_PRELOAD of fake_clock.c.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import ctypes
 import gc
 import json
@@ -17,10 +19,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from lineprofiler import _core, accounting
 from lineprofiler.accounting import Profiler
+
+Order = Callable[[], Any]
 
 FIRST_WALL_NS = 1_000_000_000_000
 
@@ -29,30 +34,91 @@ clock.fake_clock_begin.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
 clock.fake_clock_pass.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
 
 
-class Worker:
+class Place:
+    """Where things are done: the main thread."""
+
+    def __init__(self) -> None:
+        self.thread = self
+        self.tasks: list[Task] = []
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.new_event_loop()
+
+    @cached_property
+    def shared(self) -> contextvars.Context:
+        """A context that several tasks run in."""
+        return contextvars.copy_context()
+
+    def do(self, order: Order) -> Any:
+        return order()
+
+    def finish_tasks(self) -> None:
+        for task in self.tasks:
+            task.finish()
+        if self.tasks:
+            self.loop.close()
+
+    def end(self) -> None:
+        self.do(self.finish_tasks)
+
+
+class Worker(Place):
     """A thread that does one thing at a time, when it is told to."""
 
     def __init__(self, name: str) -> None:
-        self.orders: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        super().__init__()
+        self.orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self.results: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
-        self.thread.start()
+        self.system_thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.system_thread.start()
 
     def run(self) -> None:
         while (order := self.orders.get()) is not None:
             self.results.put(order())
 
-    def do(self, order: Callable[[], Any]) -> Any:
+    def do(self, order: Order) -> Any:
         self.orders.put(order)
         return self.results.get()
 
     def end(self) -> None:
         """End it, and wait until the system has: join() may return before."""
-        task = f"/proc/self/task/{self.thread.native_id}"
+        super().end()
+        task = f"/proc/self/task/{self.system_thread.native_id}"
         self.orders.put(None)
-        self.thread.join()
+        self.system_thread.join()
         while os.path.exists(task):
             time.sleep(0)
+
+
+class Task(Place):
+    """A task of asyncio on a thread whose loop runs while the task does something only."""
+
+    def __init__(self, thread: Place, shared: bool) -> None:
+        self.thread = thread
+        self.orders: asyncio.Queue[tuple[Order, asyncio.Future[Any]] | None] = asyncio.Queue()
+        context = thread.shared if shared else None
+        self.task = thread.loop.create_task(self.run(), context=context)
+        thread.tasks.append(self)
+
+    async def run(self) -> None:
+        while (ordered := await self.orders.get()) is not None:
+            order, result = ordered
+            result.set_result(order())
+            del order, ordered
+
+    def do(self, order: Order) -> Any:
+        return self.thread.do(lambda: self.step(order))
+
+    def step(self, order: Order) -> Any:
+        result = self.thread.loop.create_future()
+        self.orders.put_nowait((order, result))
+        return self.thread.loop.run_until_complete(result)
+
+    def finish(self) -> None:
+        """On its thread. What is open in it stays open."""
+        self.orders.put_nowait(None)
+        self.thread.loop.run_until_complete(self.task)
 
 
 def steps(phases: list[Any]) -> Iterator[None]:
@@ -132,48 +198,74 @@ class Player:
             sample_interval_s=None,
         )
         self.api: Any = accounting if installed else self.profiler
-        self.workers: dict[str, Worker] = {}
-        self.handles: dict[str, Any] = {}
+        self.places: dict[str, Place] = {"main": Place()}
+        self.handles: dict[tuple[str, float], Any] = {}
         self.holders: dict[int, Holder] = {}
         self.copies = 0
 
     def play(self, operations: list[list[Any]]) -> list[Any]:
         outcomes = []
         for verb, place, *rest in operations:
-            if verb in ("start", "end"):
-                outcomes.append(getattr(self, verb)(place, *rest))
+            if hasattr(self, f"make_{verb}"):
+                outcomes.append(getattr(self, f"make_{verb}")(place, *rest))
                 continue
 
             def order(verb: str = verb, rest: list[Any] = rest) -> Any:
                 return outcome(lambda: getattr(self, verb)(*rest))
 
-            outcomes.append(self.workers[place].do(order) if place != "main" else order())
+            outcomes.append(self.places[place].do(order))
         return outcomes
 
     def clear(self) -> None:
-        for place in list(self.workers):
-            self.end(place)
+        for place in self.places.values():
+            if place.thread is place:
+                place.end()
         self.holders.clear()
         self.handles.clear()
 
-    def start(self, place: str, name: str) -> None:
-        self.workers[place] = Worker(name)
+    def make_start(self, place: str, name: str) -> None:
+        self.places[place] = Worker(name)
 
-    def end(self, place: str) -> None:
-        self.workers.pop(place).end()
+    def make_end(self, place: str) -> None:
+        self.places.pop(place).end()
+
+    def make_task(self, place: str, task: str, shared: bool) -> None:
+        parent = self.places[place]
+
+        def make() -> None:
+            self.places[task] = Task(parent.thread, shared)
+
+        parent.do(make)
+
+    def make_finish(self, place: str) -> None:
+        task = self.places.pop(place)
+        assert isinstance(task, Task)
+        task.thread.tasks.remove(task)
+        task.thread.do(task.finish)
 
     def pass_time(self, wall_ns: int, cpu_ns: int) -> None:
         clock.fake_clock_pass(wall_ns, cpu_ns)
 
-    def phases(self, names: list[str], kept: bool) -> list[Any]:
+    def phases(self, names: list[str], kept: bool, sample: float = 1.0) -> list[Any]:
         if kept:
-            return [self.handles.setdefault(name, self.api.phase(name)) for name in names]
-        return [self.api.phase(name) for name in names]
+            for name in names:
+                if (name, sample) not in self.handles:
+                    self.handles[name, sample] = self.phase(name, sample)
+            return [self.handles[name, sample] for name in names]
+        return [self.phase(name, sample) for name in names]
 
-    def enter(self, number: int, way: str, names: list[str], kept: bool) -> None:
-        self.holders[number] = Holder(way, self.phases(names, kept))
-        if way == "generator":
-            self.holders[number].advance()
+    def phase(self, name: str, sample: float) -> Any:
+        return self.api.phase(name) if sample == 1 else self.api.phase(name, sample=sample)
+
+    def enter(
+        self, number: int, way: str, names: list[str], kept: bool, sample: float, apart: bool
+    ) -> None:
+        def enter() -> None:
+            self.holders[number] = Holder(way, self.phases(names, kept, sample))
+            if way == "generator":
+                self.holders[number].advance()
+
+        contextvars.copy_context().run(enter) if apart else enter()
 
     def advance(self, number: int) -> bool:
         return self.holders[number].advance()

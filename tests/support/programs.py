@@ -24,7 +24,7 @@ from reference import Entry, Figures, Path, Reference, Stack
 
 Operation = list[Any]
 
-MOST_PLACES = 4
+MOST_PLACES = 5
 
 
 @dataclass
@@ -34,6 +34,7 @@ class Holder:
     way: str
     names: list[str]
     kept: bool
+    sample: float
     entries: list[Entry | None] = field(default_factory=list)
     entered: int = 0
 
@@ -45,7 +46,7 @@ class Expected:
         self.reference = Reference(thread_names)
         self.stacks = {"main": Stack("main")}
         self.holders: dict[int, Holder] = {}
-        self.loose: dict[str, list[tuple[str, Entry | None]]] = {}
+        self.loose: dict[tuple[str, float], list[tuple[Stack, Entry | None]]] = {}
         self.copies: list[dict[Path, Figures]] = []
         self.final: dict[Path, Figures] | None = None
 
@@ -58,47 +59,62 @@ class Expected:
     def end(self, place: str) -> None:
         self.reference.end(self.stacks.pop(place))
 
+    def task(self, place: str, task: str, _shared: bool) -> None:
+        self.stacks[task] = Stack(host=self.stacks[place].thread)
+
+    def finish(self, place: str) -> None:
+        self.stacks.pop(place)
+
     def pass_time(self, place: str, wall_ns: int, cpu_ns: int) -> None:
         self.reference.pass_time(self.stacks[place], wall_ns, cpu_ns)
 
-    def enter(self, place: str, number: int, way: str, names: list[str], kept: bool) -> None:
-        holder = self.holders[number] = Holder(way, names, kept)
+    def enter(
+        self,
+        place: str,
+        number: int,
+        way: str,
+        names: list[str],
+        kept: bool,
+        sample: float,
+        _apart: bool,
+    ) -> None:
+        holder = self.holders[number] = Holder(way, names, kept, sample)
         for name in names[:1] if way == "generator" else names:
             self._enter_one(place, holder, name)
 
     def _enter_one(self, place: str, holder: Holder, name: str) -> None:
-        entry = self.reference.enter(self.stacks[place], name)
+        stack = self.stacks[place]
+        entry = self.reference.enter(stack, name, round(1 / holder.sample))
         holder.entries.append(entry)
         holder.entered += 1
         if holder.kept and holder.way in ("call", "stack"):
-            self.loose.setdefault(name, []).append((place, entry))
+            self.loose.setdefault((name, holder.sample), []).append((stack, entry))
 
     def advance(self, place: str, number: int) -> bool:
         holder = self.holders[number]
         if holder.entered < len(holder.names):
             self._enter_one(place, holder, holder.names[holder.entered])
             return True
-        self.reference.leave(holder.entries.pop())
+        self.reference.leave(self.stacks[place], holder.entries.pop())
         return bool(holder.entries)
 
     def leave(self, place: str, number: int, how: str) -> Any:
         holder = self.holders.pop(number)
         if holder.kept and holder.way in ("call", "stack"):
             for name in reversed(holder.names if how in ("exit", "raise") else []):
-                self._leave_loose(place, name)
+                self._leave_loose(self.stacks[place], self.loose[name, holder.sample])
         else:
             for entry in reversed(holder.entries):
-                self.reference.leave(entry)
+                self.reference.leave(self.stacks[place], entry)
         if how == "raise" and holder.way == "generator":
             return "ValueError"
         return False if holder.way != "generator" and how in ("exit", "raise") else None
 
-    def _leave_loose(self, place: str, name: str) -> None:
-        """A kept object's own __exit__ leaves what it entered last on this thread."""
-        loose = self.loose[name]
+    def _leave_loose(self, stack: Stack, loose: list[tuple[Stack, Entry | None]]) -> None:
+        """A kept object's own __exit__ leaves what it entered last in this thread or task."""
         for i in reversed(range(len(loose))):
-            if loose[i][0] == place:
-                self.reference.leave(loose.pop(i)[1])
+            if loose[i][0] is stack:
+                self.reference.leave(stack, loose.pop(i)[1])
                 return
 
     def block(
@@ -112,7 +128,7 @@ class Expected:
         result = self.block(place, names[1:], kept, wall_ns, cpu_ns, error)
         if not error:
             self.reference.pass_time(stack, wall_ns, cpu_ns)
-        self.reference.leave(entry)
+        self.reference.leave(stack, entry)
         return result
 
     def count(self, place: str, name: str, n: int) -> str | None:
@@ -124,7 +140,9 @@ class Expected:
         return None
 
     def current(self, place: str) -> str:
-        return "" if self.final else "/".join(self.reference.path(self.stacks[place]))
+        stack = self.stacks[place]
+        path = stack.skipped.path if stack.skipped else self.reference.path(stack)
+        return "" if self.final else "/".join(path)
 
     def snapshot(self, _place: str) -> None:
         self.copies.append(self.reference.figures())
@@ -138,9 +156,10 @@ class Expected:
 class Draft:
     """Makes operations out of drawn ones, which name places and holders by any number at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: frozenset[str]) -> None:
+        self.features = features
         self.operations: list[Operation] = []
-        self.places = ["main"]
+        self.threads = {"main": "main"}  # of each place
         self.started = 0
         self.entered = 0
         self.holders: list[tuple[int, str, str, int]] = []  # number, place, way, steps left
@@ -148,41 +167,66 @@ class Draft:
 
     def draft(self, verb: str, which: int, *rest: Any) -> None:
         """Add what was drawn, if it can be done at this point."""
-        place = self.places[which % len(self.places)]
+        place = self._place(which)
         if hasattr(self, f"_{verb}"):
             getattr(self, f"_{verb}")(place, which, *rest)
         else:
             self._add(verb, place, *rest)
 
+    def _place(self, which: int) -> str:
+        return list(self.threads)[which % len(self.threads)]
+
     def _add(self, verb: str, place: str, *rest: Any) -> None:
         self.operations.append([verb, place, *rest])
 
-    def _start(self, _place: str, _which: int) -> None:
-        if len(self.places) < MOST_PLACES:
-            self.started += 1
-            self.places.append(f"thread {self.started}")
-            self._add("start", self.places[-1], f"name {self.started % 2}")
+    def _start(self, place: str, which: int) -> None:
+        if len(self.threads) == MOST_PLACES:
+            return
+        self.started += 1
+        if "tasks" in self.features and which % 3:
+            self.threads[f"task {self.started}"] = self.threads[place]
+            self._add("task", place, f"task {self.started}", which % 2 == 0)
+        else:
+            self.threads[f"thread {self.started}"] = f"thread {self.started}"
+            self._add("start", f"thread {self.started}", f"name {self.started % 2}")
 
     def _end(self, place: str, _which: int) -> None:
-        if place != "main":
-            self.places.remove(place)
-            self.holders = [holder for holder in self.holders if holder[1] != place]
+        if place.startswith("task"):
+            del self.threads[place]
+            self._add("finish", place)
+        # Of a thread that takes over another's place it is not said where in its stride it begins.
+        elif place != "main" and "sampling" not in self.features:
+            self.threads = {one: host for one, host in self.threads.items() if host != place}
             self._add("end", place)
 
     def _pass_time(self, place: str, _which: int, wall_ns: int, cpu_ns: int) -> None:
         if wall_ns:
             self._add("pass_time", place, wall_ns, cpu_ns)
 
-    def _enter(self, place: str, _which: int, way: str, names: list[str], kept: bool) -> None:
+    def _enter(
+        self,
+        place: str,
+        _which: int,
+        way: str,
+        names: list[str],
+        kept: bool,
+        sample: float,
+        apart: bool,
+    ) -> None:
         self.entered += 1
         self.holders.append((self.entered, place, way, 2 * len(names) - 1))
-        self._add("enter", place, self.entered, way, names, kept)
+        sample = sample if "sampling" in self.features else 1
+        self._add("enter", place, self.entered, way, names, kept, sample, apart)
 
-    def _leave(self, _place: str, which: int, how: str) -> None:
+    def _leave(self, _place: str, which: int, how: str, elsewhere: int | None) -> None:
         if not self.holders:
             return
         number, place, way, left = holder = self.holders[which % len(self.holders)]
         self.holders.remove(holder)
+        if elsewhere is not None and "elsewhere" in self.features:
+            place = self._place(elsewhere)
+        if place not in self.threads:
+            return
         if how == "advance" and way == "generator":
             self._add(how, place, number)
             if left > 1:
@@ -238,8 +282,10 @@ near = st.tuples(st.just("near"), st.integers(-1000, 1000))
 far = st.tuples(st.just("far"), st.sampled_from([2**62, 2**63 - 1, -(2**63), -(2**62), -1]))
 ways = st.sampled_from(["call", "bound", "stack", "generator"])
 pauses = _drawn("pass_time", times()).map(lambda drawn: (*drawn[:2], *drawn[2]))
-enters = _drawn("enter", ways, some, st.booleans())
-leaves = _drawn("leave", st.sampled_from([*["advance"] * 3, "exit", "raise", "drop", "cycle"]))
+samples = st.sampled_from([1, 1, 0.5, 0.34])
+enters = _drawn("enter", ways, some, st.booleans(), samples, st.booleans())
+hows = st.sampled_from([*["advance"] * 3, "exit", "raise", "drop", "cycle"])
+leaves = _drawn("leave", hows, st.none() | anywhere)
 blocks = _drawn("block", many, st.booleans(), times(), st.booleans()).map(
     lambda drawn: (*drawn[:4], *drawn[4], drawn[5])
 )
@@ -250,9 +296,13 @@ operations = st.one_of(pauses, enters, enters, leaves, leaves, rest)
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> list[Operation]:
-    """Draw a program, closed at last and perhaps going on after that."""
-    draft = Draft()
+def programs(draw: st.DrawFn, *features: str) -> list[Operation]:
+    """Draw a program, closed at last and perhaps going on after that.
+
+    features: "elsewhere" (what was entered is left on other threads and in other tasks), "tasks",
+    "sampling".
+    """
+    draft = Draft(frozenset(features))
     # A list of lists, for lists are short.
     for drawn in chain.from_iterable(draw(st.lists(st.lists(operations, max_size=20)))):
         draft.draft(*drawn)
