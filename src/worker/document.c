@@ -10,10 +10,10 @@
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes", [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",     [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",         [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",   [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
 };
 
@@ -110,6 +110,19 @@ static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t 
         figures->posted_buckets[posted->calls - 1] = (uint16_t)lp_hist_bucket_of(wall_ns);
 }
 
+/* What the child still in its frame stands for in its parent's time. As in the parent's own record once that has ended
+   (record/leave.c); while both are open, each is one entry. */
+static uint64_t child_part(const struct open_stacks *open, const struct open_entry *entry,
+                           const struct open_entry *child, uint64_t end_ns)
+{
+    if (child->ended || !child->serial)
+        return 0;
+    uint64_t part_ns =
+        since(child->start_wall_ns, child->posted && child->end_wall_ns < end_ns ? child->end_wall_ns : end_ns);
+    const struct lp_node *node = lp_view_at(open->view, child->node, sizeof *node);
+    return node && node->stride > 1 && (entry->posted || child->posted) ? part_ns * node->stride : part_ns;
+}
+
 static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_stack *stack,
                            uint32_t i, uint32_t depth)
 {
@@ -122,10 +135,10 @@ static void add_open_entry(struct open_figures *figures, const struct open_stack
     if (entry.ended || entry.serial == 0 || !lp_view_frame_holds(open->view, frame, entry.serial))
         return;
     uint64_t end_ns = entry.posted ? later(entry.end_wall_ns, entry.start_wall_ns) : open->now_ns;
-    uint64_t wall_ns = since(entry.start_wall_ns, end_ns), child_ns = entry.child_wall_ns, late_ns = 0;
-    if (!below.ended && below.serial)
-        child_ns += since(below.start_wall_ns, end_ns);
-    child_ns = child_ns < wall_ns ? child_ns : wall_ns;
+    uint64_t wall_ns = since(entry.start_wall_ns, end_ns), late_ns = 0;
+    uint64_t child_ns = entry.child_wall_ns + child_part(open, &entry, &below, end_ns);
+    if (!entry.posted)
+        child_ns = child_ns < wall_ns ? child_ns : wall_ns;
     if (above.ended || (above.serial && above.posted))
         late_ns = since(later(above.end_wall_ns, entry.start_wall_ns), end_ns);
     figures->check += entry.serial + entry.posted;
@@ -148,7 +161,8 @@ static void open_figures(struct open_figures *figures, const struct open_stacks 
     const struct lp_stack *stack;
     *figures = (struct open_figures){.cpu_known = open->cpu_known};
     lp_ref ref = atomic_load_explicit(&open->slot->last_stack, memory_order_acquire);
-    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks); ref = GET(stack->older)) {
+    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks);
+         ref = GET(stack->older)) {
         uint32_t depth = GET(stack->depth);
         depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH;
         for (uint32_t i = 0; i < depth; i++)

@@ -56,7 +56,7 @@ class Place:
     def finish_tasks(self) -> None:
         for task in self.tasks:
             task.finish()
-        if self.tasks:
+        if "loop" in vars(self):
             self.loop.close()
 
     def end(self) -> None:

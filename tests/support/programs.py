@@ -113,7 +113,7 @@ class Expected:
     def _leave_loose(self, stack: Stack, loose: list[tuple[Stack, Entry | None]]) -> None:
         """A kept object's own __exit__ leaves what it entered last in this thread or task."""
         for i in reversed(range(len(loose))):
-            if loose[i][0] is stack:
+            if loose[i][0].thread is stack.thread:
                 self.reference.leave(stack, loose.pop(i)[1])
                 return
 
@@ -237,8 +237,11 @@ class Draft:
         self._add("leave", place, number, how)
 
     def _count(self, place: str, _which: int, name: str, n: int) -> None:
-        # Other threads share their slots in turn, and with them what would leave 64 bits.
-        self._add("count", "main" if name == "far" else place, name, n)
+        # Threads share slots in turn, and with them what would leave 64 bits. Scaled, far is beyond.
+        if name == "near":
+            self._add("count", place, name, n)
+        elif "sampling" not in self.features:
+            self._add("count", "main", name, n)
 
     def _snapshot(self, place: str, _which: int) -> None:
         if not self.closed:
