@@ -208,19 +208,26 @@ def check_program(
     folder, played = player.play(
         operations, measure_cpu=measure_cpu, thread_names=thread_names, installed=installed
     )
-    assert played == outcomes
+    try:
+        assert played == outcomes
+        check_copies(folder, model, measure_cpu)
+    finally:
+        shutil.rmtree(folder)
+
+
+def check_copies(folder: FilePath, model: Expected, measure_cpu: bool) -> None:
+    """The run that the program has left, and its copies of before."""
     assert model.final is not None
     places = [(folder / "run", model.final)]
     places += [(folder / f"copy {i}", copy) for i, copy in enumerate(model.copies)]
     for place, expected in places:
         if not measure_cpu:
             without_cpu(expected)
-        check_run(merge_run(place), expected, thread_names)
+        check_run(merge_run(place), expected, model.reference.thread_names)
     (worker,) = merge_run(folder / "run").workers
     assert worker.closed
     assert (worker.wall_clock, worker.cpu_clock) == ("vdso", "plain" if measure_cpu else "off")
     assert worker.troubles.get("folded_depth", 0) == model.reference.folded
-    shutil.rmtree(folder)
 
 
 def try_programs(*features: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 #define MOST_TIDS (1u << 22) /* the kernel's own limit */
+#define FIRST_CPU_NS 1000u   /* no thread that asks has used none so far */
 
 int fake_clock_begin(const char *library, uint64_t start_wall_ns);
-void fake_clock_pass(uint64_t passed_wall_ns, uint64_t used_cpu_ns);
+void fake_clock_pass(uint64_t passed_wall_ns, uint64_t passed_cpu_ns);
 
 static _Atomic uint64_t wall_ns, cpu_ns[MOST_TIDS];
 static _Atomic uintptr_t code_begin, code_end; /* of the library that sees us; 0: nobody does */
@@ -57,10 +58,15 @@ int fake_clock_begin(const char *library, uint64_t start_wall_ns)
 }
 
 /* Lets wall time go by, in which the calling thread used some CPU time and no other thread any. */
-void fake_clock_pass(uint64_t passed_wall_ns, uint64_t used_cpu_ns)
+void fake_clock_pass(uint64_t passed_wall_ns, uint64_t passed_cpu_ns)
 {
     atomic_fetch_add(&wall_ns, passed_wall_ns);
-    atomic_fetch_add(&cpu_ns[(uint32_t)gettid() % MOST_TIDS], used_cpu_ns);
+    atomic_fetch_add(&cpu_ns[(uint32_t)gettid() % MOST_TIDS], passed_cpu_ns);
+}
+
+static uint64_t used_cpu_ns(uint32_t tid)
+{
+    return FIRST_CPU_NS + atomic_load(&cpu_ns[tid % MOST_TIDS]);
 }
 
 static int tell(struct timespec *time, uint64_t ns)
@@ -78,8 +84,8 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
     if (clock == CLOCK_MONOTONIC)
         return tell(time, atomic_load(&wall_ns));
     if (clock == CLOCK_THREAD_CPUTIME_ID)
-        return tell(time, atomic_load(&cpu_ns[(uint32_t)gettid() % MOST_TIDS]));
+        return tell(time, used_cpu_ns((uint32_t)gettid()));
     if (clock < 0 && (clock & 7) == 6) /* ~tid << 3, of a thread, as the scheduler counts: linux/posix-timers.h */
-        return tell(time, atomic_load(&cpu_ns[~((uint32_t)clock >> 3 | 7u << 29) % MOST_TIDS]));
+        return tell(time, used_cpu_ns(~((uint32_t)clock >> 3 | 7u << 29)));
     return (int)syscall(SYS_clock_gettime, clock, time);
 }

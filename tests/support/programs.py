@@ -111,11 +111,11 @@ class Expected:
         return False if holder.way != "generator" and how in ("exit", "raise") else None
 
     def _leave_loose(self, stack: Stack, loose: list[tuple[Stack, Entry | None]]) -> None:
-        """A kept object's own __exit__ leaves what it entered last in this thread or task."""
-        for i in reversed(range(len(loose))):
-            if loose[i][0].thread is stack.thread:
-                self.reference.leave(stack, loose.pop(i)[1])
-                return
+        """A kept object's own __exit__ leaves what it entered last in this task, else thread."""
+        of_thread = [i for i in range(len(loose)) if loose[i][0].thread is stack.thread]
+        of_task = [i for i in of_thread if loose[i][0] is stack]
+        for last in (of_task or of_thread)[-1:]:
+            self.reference.leave(stack, loose.pop(last)[1])
 
     def block(
         self, place: str, names: list[str], kept: bool, wall_ns: int, cpu_ns: int, error: bool
@@ -237,7 +237,7 @@ class Draft:
         self._add("leave", place, number, how)
 
     def _count(self, place: str, _which: int, name: str, n: int) -> None:
-        # Threads share slots in turn, and with them what would leave 64 bits. Scaled, far is beyond.
+        # Threads share slots in turn, and with them what would leave 64 bits; scaled it does.
         if name == "near":
             self._add("count", place, name, n)
         elif "sampling" not in self.features:
