@@ -199,9 +199,26 @@ class Draft:
             self.threads = {one: host for one, host in self.threads.items() if host != place}
             self._add("end", place)
 
+    def _times(self, wall_ns: int, cpu_ns: int) -> tuple[int, int]:
+        """Sampled inside of sampled, long times would be scaled beyond 64 bits."""
+        wall_ns = wall_ns % 2**24 if "sampling" in self.features else wall_ns
+        return wall_ns, min(wall_ns, cpu_ns)
+
     def _pass_time(self, place: str, _which: int, wall_ns: int, cpu_ns: int) -> None:
         if wall_ns:
-            self._add("pass_time", place, wall_ns, cpu_ns)
+            self._add("pass_time", place, *self._times(wall_ns, cpu_ns))
+
+    def _block(
+        self,
+        place: str,
+        _which: int,
+        names: list[str],
+        kept: bool,
+        wall_ns: int,
+        cpu_ns: int,
+        error: bool,
+    ) -> None:
+        self._add("block", place, names, kept, *self._times(wall_ns, cpu_ns), error)
 
     def _enter(
         self,
