@@ -153,8 +153,11 @@ def check_thread(run: Run, node: Node, figures: Figures) -> None:
     assert (node.calls, node.open_calls) == (0, 0)
     assert node.wall_ns == node.child_wall_ns == sum(child.wall_ns for child in below)
     assert node.open_wall_ns == sum(child.open_wall_ns for child in below)
-    known = [child.cpu_ns for child in below if child.cpu_ns is not None]
-    assert node.cpu_ns == (sum(known) if known else None if below else node.cpu_ns)
+    assert node.nocpu_wall_ns == sum(child.nocpu_wall_ns for child in below)
+    if node.wall_ns > node.nocpu_wall_ns:
+        assert node.cpu_ns == sum(child.cpu_ns or 0 for child in below)
+    elif node.wall_ns:
+        assert node.cpu_ns is None
     assert {name: tally_of(counter) for name, counter in node.counters.items()} == figures.counters
 
 
