@@ -47,12 +47,13 @@ struct lpy_state;
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;      /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;     /* Owned; NULL if it was never enabled. */
+    struct lpy_state *state;        /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;   /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;       /* Owned; NULL if it was never enabled. */
     struct lpy_recorder *next_open; /* Borrowed. */
     bool used;                      /* A phase was asked for while nothing was recorded. */
     bool warned;                    /* of too many paths */
+    bool strict_names;
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
@@ -125,8 +126,8 @@ struct lpy_state {
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
     struct lpy_tasks tasks;
-    PyObject *keywords[LPY_KEYWORDS];                                      /* Owned. */
-    PyObject *threading, *active, *thread_name;                            /* Owned: names to look up. */
+    PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
+    PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
     struct lpy_name_set names[LPY_NAME_SETS];
 };
@@ -169,6 +170,8 @@ LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_
 LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what, lp_name_id *id);
 /* Checks it only. */
 LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
+/* Admits a name of phases that the recorder does not know yet: warns, or raises, if it looks built from data. */
+LPY_RAISES_NEG int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id name);
 /* The text of a name; names are kept as UTF-8 in which lone surrogates may stand. */
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
@@ -232,7 +235,8 @@ LP_ALWAYS_INLINE void lpy_enter(struct lpy_state *state, struct lp_recorder *rec
 LP_ALWAYS_INLINE void lpy_leave(struct lpy_state *state, struct lp_entry *entry)
 {
     struct lp_thread *thread = entry->thread;
-    if (LP_LIKELY(thread == lp_thread_cache.thread && thread) && LP_UNLIKELY(thread->host_version != lpy_context_version()))
+    if (LP_LIKELY(thread == lp_thread_cache.thread && thread) &&
+        LP_UNLIKELY(thread->host_version != lpy_context_version()))
         lpy_follow_to_leave(state, thread);
     lp_record_leave(entry);
 }
