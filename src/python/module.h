@@ -59,6 +59,7 @@ struct lpy_recorder {
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
 struct lpy_loose_entry {
     unsigned long thread;
+    uint64_t task;
     struct lp_entry entry;
 };
 
@@ -164,8 +165,8 @@ LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
 
 /* An entry that counts as handed out once, as `side`. */
 struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side);
-/* __enter__ and __exit__ called by themselves; the last entry of this thread is the first to be
- * closed. */
+/* __enter__ and __exit__ called by themselves; the last entry of this task, else of this thread, is
+ * the first to be closed. */
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase);
 void lpy_phase_leave_loose(struct lpy_phase *phase);
 

@@ -127,6 +127,16 @@ static void open_entry(struct lpy_phase *phase, struct lp_entry *entry)
         lpy_enter(phase->recorder->state, recorder, phase->id, entry);
 }
 
+/* Of the task that runs here; 0 outside tasks, and where that is not known. */
+static uint64_t task_here(const struct lpy_recorder *recorder)
+{
+    uint64_t key = recorder->recorder ? LP_GET(recorder->recorder->key) : 0;
+    if (key == 0 || lp_thread_cache.key != key)
+        return 0;
+    const struct lp_thread *thread = lpy_thread_self(recorder->state, recorder->recorder);
+    return thread ? thread->strand->task : 0;
+}
+
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
 {
     if (phase->recorder == NULL)
@@ -143,16 +153,32 @@ PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
     open_entry(phase, &entry);
     if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
         return NULL;
-    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .entry = entry};
+    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){
+        .thread = PyThread_get_thread_ident(), .task = task_here(phase->recorder), .entry = entry};
     return Py_NewRef((PyObject *)phase);
+}
+
+/* Which one to close, counted from 1: the task's own last one, else the thread's; 0: none. */
+static uint32_t last_loose(const struct lpy_phase *phase)
+{
+    unsigned long thread = PyThread_get_thread_ident();
+    uint64_t task = task_here(phase->recorder);
+    uint32_t of_thread = 0;
+    for (uint32_t i = phase->n_loose; i > 0; i--) {
+        const struct lpy_loose_entry *loose = &phase->loose[i - 1];
+        if (loose->thread != thread)
+            continue;
+        if (loose->task == task)
+            return i;
+        if (of_thread == 0)
+            of_thread = i;
+    }
+    return of_thread;
 }
 
 void lpy_phase_leave_loose(struct lpy_phase *phase)
 {
-    unsigned long thread = PyThread_get_thread_ident();
-    uint32_t i = phase->n_loose;
-    while (i > 0 && phase->loose[i - 1].thread != thread)
-        i--;
+    uint32_t i = last_loose(phase);
     if (i == 0)
         return;
     lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);

@@ -28,16 +28,17 @@ static void leave_place(const struct lpy_state *state)
             atomic_store(&watching[i], NULL);
 }
 
-/* What the calling thread recorded to last, if it is one of this interpreter's recorders and has open tasks. */
+/* What the calling thread recorded to last, if it is one of this interpreter's recorders and has open tasks. An exit on
+   another thread gives recorders new keys: no step is to be missed until the next boundary notices. */
 static struct lp_thread *thread_in_use(const struct lpy_state *state)
 {
+    struct lp_thread *known = NULL;
     for (const struct lpy_recorder *open = state->open; open; open = open->next_open) {
-        uint64_t key = atomic_load_explicit(&open->recorder->key, memory_order_relaxed);
-        struct lp_thread *thread = lp_thread_cache.thread;
-        if (key != 0 && lp_thread_cache.key == key && lp_record_is_here())
-            return thread->n_tasks > 0 ? thread : NULL;
+        struct lp_thread *thread = lp_thread_known(open->recorder);
+        if (thread && (!known || thread == lp_thread_cache.thread))
+            known = thread;
     }
-    return NULL;
+    return known && known->n_tasks > 0 ? known : NULL;
 }
 
 static struct lp_strand *known_strand(struct lp_thread *thread, PyObject *task)

@@ -183,6 +183,8 @@ LP_COLD void lp_thread_reap(struct lp_thread *thread);
 /* Sends every thread once through lp_thread_find. */
 void lp_recorder_touch(struct lp_recorder *recorder);
 LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
+/* The calling thread's side of the recorder if it has one, also after lp_recorder_touch; nothing is taken up or made. */
+struct lp_thread *lp_thread_known(struct lp_recorder *recorder);
 LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase);
 LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
 LP_COLD void lp_record_leave_slow(struct lp_entry *entry);

@@ -94,8 +94,13 @@ static struct lp_run_node *slot_top(struct lp_run_tree *tree, const struct lp_ru
         return tree->root;
     struct lp_span name = slot->name.len ? slot->name : (struct lp_span){unnamed_thread, strlen(unnamed_thread)};
     struct lp_run_node *top = lp_run_tree_child(tree, tree->root, name);
-    if (top)
-        lp_run_tree_note_worker(top, number);
+    if (!top)
+        return NULL;
+    if (slot->n_nodes == 1) { /* only counters: no phase below will say so */
+        const struct lp_run_figures no_time = {.stride = 1, .is_thread = true, .cpu_seen = document->measure_cpu};
+        lp_run_tree_add(top, &no_time);
+    }
+    lp_run_tree_note_worker(top, number);
     return top;
 }
 
