@@ -25,7 +25,7 @@ struct lpy_callbacks {
     PyObject *functions; /* Owned: a list. */
     PyObject *make_tree; /* Owned: lineprofiler.run._make_tree */
     PyObject *error;     /* Owned: a line of text on the last failure; may be NULL */
-    sigset_t signals;    /* blocked where functions were registered: what they start must not inherit the keeper's mask */
+    sigset_t signals; /* blocked where functions were registered: what they start must not inherit the keeper's mask */
 };
 
 struct lpy_callbacks *lpy_callbacks_new(void)

@@ -49,13 +49,13 @@ struct lpy_callbacks;
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;      /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;     /* Owned; NULL if it was never enabled. */
+    struct lpy_state *state;         /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;    /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;        /* Owned; NULL if it was never enabled. */
     struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
     struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
-    bool used;                    /* A phase was asked for while nothing was recorded. */
-    bool warned;                  /* of too many paths */
+    bool used;                       /* A phase was asked for while nothing was recorded. */
+    bool warned;                     /* of too many paths */
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */

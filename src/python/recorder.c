@@ -487,16 +487,11 @@ PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of 
                            "records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
-    {Py_tp_doc, (void *)recorder_doc},
-    {Py_tp_new, (void *)recorder_new},
-    {Py_tp_init, (void *)recorder_init},
-    {Py_tp_dealloc, (void *)recorder_dealloc},
-    {Py_tp_traverse, (void *)recorder_traverse},
-    {Py_tp_clear, (void *)recorder_clear},
-    {Py_tp_methods, recorder_methods},
-    {Py_tp_getset, recorder_properties},
-    {Py_tp_members, recorder_members},
-    {0, NULL},
+    {Py_tp_doc, (void *)recorder_doc},           {Py_tp_new, (void *)recorder_new},
+    {Py_tp_init, (void *)recorder_init},         {Py_tp_dealloc, (void *)recorder_dealloc},
+    {Py_tp_traverse, (void *)recorder_traverse}, {Py_tp_clear, (void *)recorder_clear},
+    {Py_tp_methods, recorder_methods},           {Py_tp_getset, recorder_properties},
+    {Py_tp_members, recorder_members},           {0, NULL},
 };
 
 static PyType_Spec recorder_spec = {

@@ -20,10 +20,10 @@
 
 /* To be zeroed before its first use. */
 struct lp_run_reading {
-    struct lp_text worker;      /* Owned. Empty: of nobody, who has recorded nothing. */
-    uint64_t written_ns;        /* CLOCK_MONOTONIC */
-    bool closed;                /* it is the last one */
-    struct lp_run_phase *tree;  /* Owned. */
+    struct lp_text worker;     /* Owned. Empty: of nobody, who has recorded nothing. */
+    uint64_t written_ns;       /* CLOCK_MONOTONIC */
+    bool closed;               /* it is the last one */
+    struct lp_run_phase *tree; /* Owned. */
 };
 
 /* Reads a document; bytes NULL is that of nobody. 0, or -1 with one line in message: the document is refused, or (if it

@@ -65,7 +65,7 @@ struct lp_run_phase {
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns;
-    uint64_t ended_wall_ns; /* Of the entries that ended. */
+    uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;

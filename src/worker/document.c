@@ -8,10 +8,14 @@
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes", [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",     [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",         [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",
+    [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",
+    [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",
+    [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",
+    [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
 };
 
