@@ -16,7 +16,7 @@
 #ifndef LP_RUN_READING_H
 #define LP_RUN_READING_H
 
-#include "run/run.h"
+#include "run/tree.h"
 
 /* To be zeroed before its first use. */
 struct lp_run_reading {
