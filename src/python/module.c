@@ -157,6 +157,8 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->no_phase);
     Py_VISIT(state->no_entry);
     Py_VISIT((PyObject *)state->installed);
+    if (lpy_tasks_traverse(&state->tasks, visit, arg) != 0)
+        return -1;
     for (size_t i = 0; i < LPY_NAME_SETS; i++) {
         Py_VISIT(state->names[i].texts[0]);
         Py_VISIT(state->names[i].texts[1]);
@@ -169,6 +171,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 static int core_clear(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
+    lpy_tasks_clear(state);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->no_entry);
     Py_CLEAR(state->no_phase);
