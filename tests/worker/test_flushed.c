@@ -140,6 +140,7 @@ static void test_it_may_close_the_worker(void **state)
 
 static void free_here(struct lp_worker *worker)
 {
+    sem_wait(&call.go); /* no other thread uses it any more */
     lp_worker_free(worker);
     assert(atomic_load(&call.released) == 0); /* it is still in use: here */
     sem_post(&call.enter);
@@ -150,6 +151,7 @@ static void test_it_may_free_the_worker(void **state)
     struct lp_worker *worker = open_calling(0.01, free_here);
     (void)state;
     worker_record(worker, "a");
+    sem_post(&call.go);
     sem_wait(&call.enter);
     WAIT_UNTIL(atomic_load(&call.released) == 1 && keepers_now() == 0);
     assert_int_equal(files_with_calls(folder, "a", 1), 1);
