@@ -93,9 +93,7 @@ def keeper_cpu_ns() -> int:
 def measure_keeper(seconds: float) -> float:
     """Return the thread's share of a core at the default intervals."""
     with tempfile.TemporaryDirectory() as folder:
-        profiler = Profiler(
-            folder, snapshot_interval_s=30 / FASTER, sample_interval_s=1 / FASTER
-        )
+        profiler = Profiler(folder, snapshot_interval_s=30 / FASTER, sample_interval_s=1 / FASTER)
         busy = Busy(profiler)
         busy.work()
         time.sleep(1.5)  # past the first flush and the proof of the clock

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 import live_export
+
 from lineprofiler.accounting import Profiler
 
 from . import actor, evaluator, inference, learner

@@ -48,7 +48,7 @@ def run(settings: Settings, channels: Channels) -> None:
 
 @contextmanager
 def profiled(settings: Settings) -> Iterator[Profiler]:
-    """This process's profiler; its figures are exported while it runs, if that was asked for."""
+    """Profile the process, and export its figures while it runs if that was asked for."""
     if settings.export is None:
         with Profiler(role="learner", install=True) as profiler:
             yield profiler

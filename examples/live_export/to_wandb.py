@@ -1,9 +1,13 @@
-"""An offline run of Weights & Biases; `wandb sync` uploads it, WANDB_MODE=online does so at once."""
+"""An offline run of Weights & Biases: `wandb sync` uploads it.
+
+WANDB_MODE=online in the environment does so at once.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import wandb
 
@@ -11,6 +15,7 @@ import wandb
 class WandbWriter:
     def __init__(self, folder: str) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
+        mode: Literal["online", "offline"]
         mode = "online" if os.environ.get("WANDB_MODE") == "online" else "offline"
         settings = wandb.Settings(console="off", silent=True)
         self._run = wandb.init(project="connect_four", dir=folder, mode=mode, settings=settings)

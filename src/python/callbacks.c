@@ -86,6 +86,8 @@ int lpy_callbacks_add(struct lpy_callbacks *callbacks, PyObject *function)
         callbacks->make_tree = module ? PyObject_GetAttrString(module, "_make_tree") : NULL;
         Py_XDECREF(module);
     }
+    if (callbacks->make_tree && callbacks->functions == NULL) /* the collector has taken it apart */
+        PyErr_SetString(PyExc_RuntimeError, "on_snapshot was called on a profiler that is gone");
     if (callbacks->make_tree == NULL || callbacks->functions == NULL ||
         PyList_Append(callbacks->functions, function) < 0)
         return -1;
@@ -182,7 +184,7 @@ void lpy_callbacks_call(void *context)
     struct lpy_callbacks *callbacks = context;
     struct lp_run_reading reading;
     char message[LPY_READING_MESSAGE];
-    if (atomic_load(&callbacks->n) == 0)
+    if (atomic_load(&callbacks->n) == 0 || !Py_IsInitialized()) /* one that was opened by the last of atexit's calls */
         return;
     if (lpy_read_worker(&reading, callbacks->worker, message) < 0) {
         lp_worker_callback_failed(callbacks->worker);

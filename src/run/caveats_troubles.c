@@ -94,7 +94,8 @@ static void caveat_unplaced_cpu(struct lp_run_caveat_list *list, const struct lp
     if (concerned.count < UNPLACED_WORTH_NAMING_NS)
         return;
     lp_run_line_duration(&line, concerned.count);
-    lp_run_line_add(&line, " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
+    lp_run_line_add(&line,
+                    " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
     add_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, "troubles", &line);

@@ -39,22 +39,27 @@ static void wait_for_flush(struct lp_worker *worker, const struct timespec *unti
         pthread_mutex_unlock(&worker->flush);
 }
 
+static bool pause_all(bool late)
+{
+    bool waits = false;
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_worker *worker = registry; worker; worker = worker->next)
+        waits |= worker->flushed && lp_keeper_pause(worker, late);
+    pthread_mutex_unlock(&registry_lock);
+    return waits;
+}
+
 void lp_worker_pause_calls(void)
 {
     struct timespec until;
     long nap_ns = 0;
-    bool waits;
+    bool late = false;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += CALL_WAIT_SECONDS;
     if (!lp_record_is_here())
         return;
-    do { /* the lock is free meanwhile: the call may open a worker */
-        waits = false;
-        pthread_mutex_lock(&registry_lock);
-        for (struct lp_worker *worker = registry; worker; worker = worker->next)
-            waits |= worker->flushed && lp_keeper_pause(worker);
-        pthread_mutex_unlock(&registry_lock);
-    } while (waits && lp_nap_before(&until, &nap_ns));
+    while (pause_all(late)) /* the lock is free meanwhile: the call may open a worker */
+        late = !lp_nap_before(&until, &nap_ns);
 }
 
 static void before_fork(void)

@@ -25,6 +25,7 @@ struct lp_keeper {
     bool running;           /* guarded by the worker's life lock: not joined yet */
     bool stop, leaving;     /* asked to end; has seen it */
     bool calling;           /* inside options.flushed */
+    bool passed_over;       /* the call that runs was waited for by a fork, in vain: the next does not wait */
     bool orphan;            /* the worker is the keeper's to free */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
 };
@@ -95,8 +96,8 @@ void lp_keeper_start_locked(struct lp_worker *worker);
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
 /* Lets no call of flushed begin any more and waits a bounded time for one that runs. Without any lock. */
 void lp_keeper_end_calls(struct lp_worker *worker);
-/* Asks the keeper to end after the call that it is in, if any; true if one runs on another thread than this. */
-bool lp_keeper_pause(struct lp_worker *worker);
+/* Asks the keeper to end after the call that it is in, if any; true if one is to be waited for. late: no longer. */
+bool lp_keeper_pause(struct lp_worker *worker, bool late);
 /* Of a closed worker: true if no keeper uses it any more; else the keeper frees it in the end. */
 bool lp_keeper_let_go(struct lp_worker *worker);
 /* Sleeps a little, longer from call to call (*nap_ns is 0 at first); false once that time of CLOCK_MONOTONIC has come. */

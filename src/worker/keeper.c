@@ -33,6 +33,7 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_cond_init(&keeper->quiet, &attributes);
     pthread_condattr_destroy(&attributes);
     keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
+    keeper->passed_over = false;
     keeper->next_flush_ns = 0;
 }
 
@@ -60,6 +61,7 @@ static bool begin_call(struct lp_worker *worker)
     pthread_mutex_lock(&keeper->lock);
     bool begins = !keeper->stop && !atomic_load(&worker->closing);
     keeper->calling = begins;
+    keeper->passed_over = false;
     pthread_mutex_unlock(&keeper->lock);
     return begins;
 }
@@ -222,7 +224,7 @@ void lp_keeper_end_calls(struct lp_worker *worker)
     pthread_mutex_unlock(&keeper->lock);
 }
 
-bool lp_keeper_pause(struct lp_worker *worker)
+bool lp_keeper_pause(struct lp_worker *worker, bool late)
 {
     struct lp_keeper *keeper = &worker->keeper;
     pthread_mutex_lock(&keeper->lock);
@@ -231,7 +233,8 @@ bool lp_keeper_pause(struct lp_worker *worker)
         keeper->stop = true;
         pthread_cond_signal(&keeper->wake);
     }
-    bool waits = keeper->calling && !is_self;
+    keeper->passed_over |= late;
+    bool waits = keeper->calling && !is_self && !keeper->passed_over;
     pthread_mutex_unlock(&keeper->lock);
     return waits;
 }

@@ -84,8 +84,8 @@ bool lp_worker_closing(const struct lp_worker *worker);
 void lp_worker_callback_failed(struct lp_worker *worker);
 
 /* Before a fork by a host whose lock the call of options.flushed may need (an interpreter's): stops the keepers of all
-   workers and waits, at most two seconds, until no such call runs on a thread other than this one. To be called without
-   that lock. */
+   workers and waits until no such call runs on a thread other than this one, but for each at most once and two seconds.
+   To be called without that lock. */
 void lp_worker_pause_calls(void);
 
 /* Borrowed; they change in a forked child at its first phase. */

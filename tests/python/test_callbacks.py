@@ -90,9 +90,10 @@ def test_deltas_in_them_miss_nothing_and_repeat_nothing_I1(
 
 def test_what_cannot_be_called_is_refused_I1(run_dir: Path) -> None:
     for enabled in (True, False):
-        with Profiler(run_dir, enabled=enabled) as profiler:
-            with pytest.raises(TypeError, match="on_snapshot takes a function to call, not int"):
-                profiler.on_snapshot(3)  # type: ignore[type-var]
+        profiler = Profiler(run_dir, enabled=enabled)
+        with pytest.raises(TypeError, match="on_snapshot takes a function to call, not int"):
+            profiler.on_snapshot(3)  # type: ignore[type-var]
+        profiler.close()
 
 
 def test_a_profiler_that_is_off_takes_them_and_never_calls_them(run_dir: Path) -> None:
@@ -114,9 +115,7 @@ def test_a_profiler_that_is_off_takes_them_and_never_calls_them(run_dir: Path) -
 # ---- those that fail --------------------------------------------------------------
 
 
-def test_one_that_raises_is_counted_and_the_timer_goes_on_I2(
-    child: Child, run_dir: Path
-) -> None:
+def test_one_that_raises_is_counted_and_the_timer_goes_on_I2(child: Child, run_dir: Path) -> None:
     code = (
         START
         + """
@@ -419,7 +418,7 @@ print(json.dumps(os.waitstatus_to_exitcode(children[1])))
 
 
 def test_a_child_forked_in_a_callback_may_return_from_it(child: Child, run_dir: Path) -> None:
-    """As from any function of a thread: the child's only thread then ends, and with it the child."""
+    """As from any function of a thread: the child's only thread ends, and with it the child."""
     code = (
         START
         + """

@@ -225,8 +225,7 @@ def test_intervals_add_up_to_the_run_I1(profiler: Profiler, finish: Callable[[],
     with profiler.phase("main"):
         for _ in range(20):
             ready.wait()
-            for _ in range(chance.randrange(5)):
-                intervals.append(profiler.deltas())
+            intervals += [profiler.deltas() for _ in range(chance.randrange(5))]
         for thread in threads:
             thread.join()
         intervals.append(profiler.deltas())

@@ -371,7 +371,11 @@ def test_an_exit_on_another_thread_touches_no_other_entry(
     with contextlib.suppress(StopIteration):
         next(opened)
     tree = finish().tree
-    assert {path: node.calls for path, node in tree.items()} == {("moved",): 1, ("other",): 1, ("later",): 1}
+    assert {path: node.calls for path, node in tree.items()} == {
+        ("moved",): 1,
+        ("other",): 1,
+        ("later",): 1,
+    }
     moved = tree[("moved",)]
     assert moved.nocpu_wall_ns == moved.wall_ns < time.perf_counter_ns() - began_ns
     assert moved.wait_ns in (None, 0)

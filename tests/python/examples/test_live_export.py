@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 import subprocess
 import sys
@@ -63,14 +62,12 @@ def event_records(path: Path) -> Iterator[bytes]:
 
 
 def test_tensorboard(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
-    from tensorboardX.proto.event_pb2 import Event
-
+    schema = pytest.importorskip("tensorboardX.proto.event_pb2")
     tree = run_example(tmp_path, "tensorboard")
     [path] = (tmp_path / "export").glob("events.out.tfevents.*")
     points: Points = defaultdict(list)
     for record in event_records(path):
-        event: Any = Event.FromString(record)
+        event: Any = schema.Event.FromString(record)
         for value in event.summary.value:
             points[value.tag].append(value.simple_value)
     has_all(points, tree)
@@ -97,15 +94,12 @@ def offline_records(path: Path) -> Iterator[bytes]:
 
 
 def test_wandb(tmp_path: Path) -> None:
-    if importlib.util.find_spec("wandb") is None:
-        pytest.skip("could not import 'wandb'")
-    from wandb.proto.wandb_internal_pb2 import Record
-
+    schema = pytest.importorskip("wandb.proto.wandb_internal_pb2")
     tree = run_example(tmp_path, "wandb")
     [path] = (tmp_path / "export").glob("wandb/offline-run-*/*.wandb")
     points: Points = defaultdict(list)
     for data in offline_records(path):
-        record: Any = Record.FromString(data)
+        record: Any = schema.Record.FromString(data)
         for item in record.history.item:
             points[item.key or "/".join(item.nested_key)].append(float(item.value_json))
     has_all(points, tree)
