@@ -18,17 +18,20 @@ from __future__ import annotations
 import os
 import warnings
 
-from lineprofiler import _core, _exits
+from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export
+from lineprofiler._typing import overload as _overload
 from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Self, TypeVar
+    from collections.abc import Callable as _Callable
+    from typing import Any, Self
+    from typing import TypeVar as _TypeVar
 
-    Function = TypeVar("Function", bound=Callable[..., Any])
+    _Function = _TypeVar("_Function", bound=_Callable[..., Any])
+
 
 __all__ = [
     "Profiler",
@@ -41,6 +44,7 @@ __all__ = [
     "installed_profiler",
     "merge_run",
     "phase",
+    "profile",
     "start",
     "stop",
 ]
@@ -69,8 +73,11 @@ class Profiler(_core.Recorder):
         Measure CPU time too, and with it how long a phase waited.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
-    strict_names, annotate:
-        Only False for now: a later version brings them, and until then True is a ValueError.
+    strict_names:
+        Make it a ValueError to ask for a second phase whose name has the shape of another's, the
+        shape being the name with each run of digits as one "#". By default the 128th is a warning.
+    annotate:
+        Only False for now: a later version brings it, and until then True is a ValueError.
     snapshot_interval_s:
         Seconds between two writings of the worker's file by a native thread; None: never, only by
         `snapshot` and `close`.
@@ -105,7 +112,7 @@ class Profiler(_core.Recorder):
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        _refuse_later(strict_names=strict_names, annotate=annotate)
+        _refuse_later(annotate=annotate)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._run_dir = _absolute(run_dir)
@@ -124,6 +131,7 @@ class Profiler(_core.Recorder):
                 inherited=bool(inherited),
                 measure_cpu=measure_cpu,
                 thread_names=thread_names,
+                strict_names=strict_names,
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
             )
@@ -146,6 +154,34 @@ class Profiler(_core.Recorder):
     def closed(self) -> bool:
         """Whether it was closed. Closed is final."""
         return self._closed
+
+    @_overload
+    def profile(self, function: _Function, /) -> _Function: ...
+
+    @_overload
+    def profile(
+        self, function: None = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> _Callable[[_Function], _Function]: ...
+
+    def profile(
+        self, function: Any = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> Any:
+        """Make each call of a function an entry of a phase; a decorator, with or without arguments.
+
+        ::
+
+            @profiler.profile
+            def step(batch): ...
+
+            @profiler.profile(name="rollout")
+            async def play(): ...
+
+        The phase has the function's __name__, or `name`. That of a coroutine, a generator or an
+        asynchronous generator is open from the first step of the body until the body ends.
+
+        TypeError: it is no function. TypeError, ValueError: as phase() raises them.
+        """
+        return _profile(self.phase, function, name, sample)
 
     def close(self) -> None:
         """Write the last state and record nothing more, and give back what was changed outside.
@@ -178,7 +214,7 @@ class Profiler(_core.Recorder):
         """
         return _make_tree(super().deltas())
 
-    def on_snapshot(self, function: Function) -> Function:
+    def on_snapshot(self, function: _Function) -> _Function:
         """Have a function called with `merged_tree` after each periodic flush; a decorator.
 
         The thread that flushes calls it, every `snapshot_interval_s` and never from `snapshot` or
@@ -268,6 +304,38 @@ class Profiler(_core.Recorder):
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
+
+
+def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"phase name must be str, not {type(name).__name__}")
+    if name == "":
+        raise ValueError("phase name must not be empty")
+    if not 0 < sample <= 1:
+        raise ValueError(f"sample must be over 0 and at most 1, not {sample!r}")
+
+    def decorate(function: Any) -> Any:
+        chosen = _decorate.name_of(function) if name is None else name
+        if sample == 1:
+            return _decorate.decorate(function, lambda: phase(chosen))
+        return _decorate.decorate(function, lambda: phase(chosen, sample=sample))
+
+    return decorate if function is None else decorate(function)
+
+
+@_overload
+def profile(function: _Function, /) -> _Function: ...
+
+
+@_overload
+def profile(
+    function: None = None, /, *, name: str | None = None, sample: float = 1.0
+) -> _Callable[[_Function], _Function]: ...
+
+
+def profile(function: Any = None, /, *, name: str | None = None, sample: float = 1.0) -> Any:
+    """Profiler.profile() of whichever profiler is installed at each call."""
+    return _profile(phase, function, name, sample)
 
 
 def installed_profiler() -> Profiler | None:

@@ -34,6 +34,7 @@
 #include "clock/cpu.h"
 #include "image/image.h"
 #include "record/names.h"
+#include "record/shapes.h"
 #include "record/table.h"
 
 #define LP_PATHS_LIMIT 4096u
@@ -57,8 +58,8 @@ struct lp_strand {
     void *host;    /* the room above's own; left as it is when the strand is freed and used again */
     struct lp_stack *stack;
     lp_ref stack_ref;
-    struct lp_node *skipped;         /* the node whose entry is skipped, while one is */
-    struct lp_strand *next_same;     /* in its place of the table, or the list of free ones */
+    struct lp_node *skipped;          /* the node whose entry is skipped, while one is */
+    struct lp_strand *next_same;      /* in its place of the table, or the list of free ones */
     struct lp_strand *next_of_thread; /* all but the thread's own */
 };
 
@@ -117,6 +118,7 @@ struct lp_recorder {
     struct lp_recorder *next;       /* guarded by the registry's lock */
     _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
     _Atomic lp_name_id overflow_name;
+    struct lp_shapes shapes; /* written with lock held */
 };
 
 /* Names one entry. Plain data: may be copied and outlive the thread, not the recorder. */
@@ -163,6 +165,9 @@ void lp_record_after_fork_in_child(void);
 
 /* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);
+
+/* Admits a name of phases that recorder->shapes does not know yet, see there. Takes the recorder's lock. */
+struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_id name, bool strict);
 
 /* Private to record/ below, but for the inline functions at the end. */
 
@@ -330,8 +335,8 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */
     if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
                     entry->frame != thread->stack_ref + (depth = thread->depth) ||
-                    LP_GET(frame->serial) != entry->serial ||
-                    (depth > 1 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) || !LP_GET(*lp_fork_word))) {
+                    LP_GET(frame->serial) != entry->serial || (depth > 1 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) ||
+                    !LP_GET(*lp_fork_word))) {
         lp_record_leave_slow(entry);
         return;
     }
