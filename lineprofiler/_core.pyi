@@ -1,10 +1,13 @@
 """The native core; see src/python/."""
 
 import os
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, SupportsFloat, SupportsIndex, final
+from typing import Any, Self, SupportsFloat, SupportsIndex, TypeVar, final
 
 __version__: str
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 class RunError(ValueError):
     """A run directory that holds nothing to report."""
@@ -75,6 +78,18 @@ class Recorder:
         """Write the last state and record nothing more."""
     def document(self) -> bytes | None:
         """Return what the worker's file would hold now; None if nothing was recorded."""
+    def merged_tree(self) -> Any:
+        """Return what was recorded, as pairs of a path and its figures. See src/python/tree.c."""
+    def deltas(self) -> Any:
+        """Return what was recorded since the last call, as merged_tree() has it."""
+    def on_snapshot(self, function: _Function, /) -> _Function:
+        """Have function called with the tree after each periodic flush; return function."""
+    @staticmethod
+    def pause_callbacks() -> None:
+        """Before a fork: stop the threads of all profilers, and wait shortly for callbacks."""
+    @property
+    def callback_error(self) -> str | None:
+        """What the on_snapshot function that failed last raised; None if none did."""
 
 def phase(
     name: str,

@@ -22,7 +22,7 @@ from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export
 from lineprofiler._typing import overload as _overload
-from lineprofiler.run import Run, decode_text, merge_run
+from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "Profiler",
     "Run",
     "RunError",
+    "Tree",
     "count",
     "current",
     "decode_text",
@@ -189,6 +190,44 @@ class Profiler(_core.Recorder):
         of a program is no place to fail.
         """
         self._close(stacklevel=3)
+
+    def merged_tree(self) -> Tree:
+        """Return what this process has recorded so far, its threads merged, as a `Tree`.
+
+        Entries that are open count up to now. After `close`: the last state. Empty where nothing
+        was recorded. MemoryError: there is none.
+        """
+        return _make_tree(super().merged_tree())
+
+    def deltas(self) -> Tree:
+        """Return what this process has recorded since the last call of `deltas`, as a `Tree`.
+
+        The first call goes back to the beginning. Each profiler has one cursor, which nothing else
+        moves; calls at several places share the intervals out. No figure but the sum of a counter
+        is ever negative, and all intervals, up to one after `close`, add up to `merged_tree`.
+
+        Phases that did nothing are absent; one that was open all along did something. `calls`,
+        `hist`, `ended_wall_ns` and `mean_ns` are of the entries that ended in the interval, each
+        with all of its time; `wall_ns`, `cpu_ns`, `child_wall_ns` and what is derived of them are
+        of the time in the interval. `open_calls` are the entries open now, and `open_wall_ns` the
+        time since they were opened. `min` and `max` of counters are not known: None.
+        """
+        return _make_tree(super().deltas())
+
+    def on_snapshot(self, function: _Function) -> _Function:
+        """Have a function called with `merged_tree` after each periodic flush; a decorator.
+
+        The thread that flushes calls it, every `snapshot_interval_s` and never from `snapshot` or
+        `close`, so what came after the last flush is for the reader of the run. It may use the
+        profiler. One that raises is counted (`callback_error` says what the last one raised, the
+        report how many) and called again next time; one that blocks keeps the worker's file from
+        being written. `close` waits for one that runs, but not longer than five seconds.
+
+        TypeError: it cannot be called.
+        """
+        super().on_snapshot(function)
+        _exits.call_before_forks(self.pause_callbacks)
+        return function
 
     def __enter__(self) -> Self:
         return self

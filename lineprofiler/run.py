@@ -141,15 +141,20 @@ class Counter(int):
 
     calls: int
     """How often count() was called."""
-    min: int
-    """The least n of a call."""
-    max: int
-    """The greatest n of a call."""
+    min: int | None
+    """The least n of a call; None: not known, in what `deltas` returns."""
+    max: int | None
+    """The greatest n of a call; None like min."""
     saturated: bool
     """The sum over workers ran out of 64 bits and stands at the limit."""
 
     def __new__(
-        cls, value: int = 0, calls: int = 0, least: int = 0, most: int = 0, saturated: bool = False
+        cls,
+        value: int = 0,
+        calls: int = 0,
+        least: int | None = 0,
+        most: int | None = 0,
+        saturated: bool = False,
     ) -> Self:
         """Make one; `least` and `most` are its min and max."""
         self = super().__new__(cls, value)
@@ -237,6 +242,7 @@ class Node(_Record):
         "child_wall_ns",
         "counters",
         "cpu_ns",
+        "ended_wall_ns",
         "estimated",
         "hist",
         "is_thread",
@@ -269,6 +275,8 @@ class Node(_Record):
     """Entries that were open at the last flush of their worker."""
     open_wall_ns: int
     """The part of wall_ns that belongs to them."""
+    ended_wall_ns: int
+    """Wall time of the entries that ended."""
     stride: tuple[int, int]
     """Least and greatest sampling stride of the contributions; (1, 1): every entry was measured."""
     workers: int
@@ -307,7 +315,7 @@ class Node(_Record):
     @property
     def mean_ns(self) -> float | None:
         """Mean wall time of the entries that ended; None if none did."""
-        return (self.wall_ns - self.open_wall_ns) / self.calls if self.calls else None
+        return self.ended_wall_ns / self.calls if self.calls else None
 
     def __repr__(self) -> str:
         names = ["calls", "wall_ns", "self_ns", "wait_ns"]

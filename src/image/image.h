@@ -136,6 +136,7 @@ enum lp_trouble {
     LP_TROUBLE_FOREIGN_EXITS,
     LP_TROUBLE_LOST_EXITS,
     LP_TROUBLE_UNPLACED_CPU_NS, /* no count: nanoseconds */
+    LP_TROUBLE_FAILED_CALLBACKS,
     LP_TROUBLE_KINDS
 };
 

@@ -11,6 +11,8 @@
  *  tasks.c     which task runs on this thread
  *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
  *  run.c       a run directory as plain objects
+ *  tree.c      merged_tree() and deltas()
+ *  callbacks.c on_snapshot(): what the keeper calls
  *  count.c     count()
  *  names.c     from a str to the name's number
  *  thread_name.c  the calling thread's name
@@ -35,6 +37,7 @@
 #include <stdbool.h>
 
 #include "record/record.h"
+#include "run/reading.h"
 #include "worker/worker.h"
 
 /* References in prototypes: what is returned is new, and arguments are borrowed, unless marked. */
@@ -42,17 +45,20 @@
 #define LPY_RAISES_NEG
 
 struct lpy_state;
+struct lpy_callbacks;
 
 /* Recorder. Python code may subclass it. */
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;        /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder;   /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;       /* Owned; NULL if it was never enabled. */
-    struct lpy_recorder *next_open; /* Borrowed. */
-    bool used;                      /* A phase was asked for while nothing was recorded. */
-    bool warned;                    /* of too many paths */
+    struct lpy_state *state;         /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;    /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;        /* Owned; NULL if it was never enabled. */
+    struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
+    struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
+    struct lpy_recorder *next_open;  /* Borrowed. */
+    bool used;                       /* A phase was asked for while nothing was recorded. */
+    bool warned;                     /* of too many paths */
     bool strict_names;
 };
 
@@ -201,6 +207,28 @@ void lpy_task_unwatch(struct lpy_state *state);
 /* Takes the recorder into the list of those that record, or out of it. */
 void lpy_recorder_list(struct lpy_recorder *recorder);
 void lpy_recorder_unlist(struct lpy_recorder *recorder);
+
+/* tree.c */
+#define LPY_READING_MESSAGE 512
+/* Reads the worker's state; worker NULL, or a forked child that has recorded nothing, gives an empty tree. Without the GIL,
+   if need be. 0, or -1 with a message, which is empty if memory is short. */
+int lpy_read_worker(struct lp_run_reading *reading, struct lp_worker *worker, char message[LPY_READING_MESSAGE]);
+PyObject *lpy_merged_tree(struct lpy_recorder *recorder);
+PyObject *lpy_deltas(struct lpy_recorder *recorder);
+/* [(path, {figure: value}), ...], parents first; of an interval without its idle phases. */
+PyObject *lpy_tree_pairs(const struct lp_run_phase *root);
+PyObject *lpy_interval_pairs(const struct lp_run_phase *root);
+
+/* callbacks.c. Made before the worker, to which they then belong. With the GIL held, but for _call and _free, which are
+   the worker's flushed and flushed_release. */
+struct lpy_callbacks *lpy_callbacks_new(void);
+void lpy_callbacks_set_worker(struct lpy_callbacks *callbacks, struct lp_worker *worker);
+LPY_RAISES_NEG int lpy_callbacks_add(struct lpy_callbacks *callbacks, PyObject *function);
+int lpy_callbacks_traverse(struct lpy_callbacks *callbacks, visitproc visit, void *arg);
+void lpy_callbacks_clear(struct lpy_callbacks *callbacks);
+PyObject *lpy_callbacks_error(const struct lpy_callbacks *callbacks);
+void lpy_callbacks_call(void *callbacks);
+void lpy_callbacks_free(void *callbacks);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_load_run(PyObject *module, PyObject *args);

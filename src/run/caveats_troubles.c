@@ -27,6 +27,8 @@ static const struct trouble troubles[] = {
      "its wall time ends there, and its CPU time was not measured"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
      "it had ended before, with its thread or with the phase around it"},
+    {"failed_callbacks", "failed_callbacks", "call of an on_snapshot function raised",
+     "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
 

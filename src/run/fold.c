@@ -27,6 +27,7 @@ static struct lp_run_figures figures_of(const struct lp_run_record *record)
         .cpu_ns = (record->no_cpu ? 0 : record->cpu_ns) + (record->no_open_cpu ? 0 : record->open_cpu_ns),
         .open_calls = record->open_calls,
         .open_wall_ns = record->open_wall_ns,
+        .ended_wall_ns = record->wall_ns,
         .stride = record->stride,
         .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
     };

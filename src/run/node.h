@@ -1,6 +1,6 @@
 /*
- * node: a phase while its tree is being filled. Private to tree.c (which fills) and seal.c (which turns it into its
- * public form and frees it).
+ * node: a phase while its tree is being filled. Private to tree.c (which fills), seal.c (which turns it into its
+ * public form and frees it) and reading.c (which fills what tree.h has no word for).
  */
 #ifndef LP_RUN_NODE_H
 #define LP_RUN_NODE_H

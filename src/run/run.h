@@ -12,8 +12,8 @@
  *
  * Truth rules that every consumer relies on:
  *  - wall_ns contains the time of open entries up to the flush (or up to now, for a live image); open_wall_ns says how
- *    much of it that is; calls and hist count only entries that ended. A mean per entry is
- *    (wall_ns - open_wall_ns) / calls.
+ *    much of it that is; calls, ended_wall_ns and hist count only entries that ended. A mean per entry is
+ *    ended_wall_ns / calls.
  *  - cpu_known is false where no CPU time was measured at all: cpu_ns is then meaningless and is shown as "not measured".
  *    nocpu_wall_ns is the part of wall_ns without CPU figures, so wait = wall_ns - nocpu_wall_ns - cpu_ns (not below 0),
  *    and its denominator is wall_ns - nocpu_wall_ns.
@@ -78,6 +78,7 @@ struct lp_run_phase {
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns;
+    uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
@@ -164,6 +165,7 @@ struct lp_run_superseded {
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
      failed_flushes  writes of its file that failed
+     failed_callbacks  calls of on_snapshot functions that raised
      clock           jumps of the wall clock, time that a host was suspended
      troubles        what else went wrong while recording
      private_image   workers that a kill would have cost data

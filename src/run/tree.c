@@ -71,6 +71,7 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_figures *f
     phase->late_wall_ns = lp_run_sum(phase->late_wall_ns, figures->late_wall_ns, saturated);
     phase->open_calls = lp_run_sum(phase->open_calls, figures->open_calls, saturated);
     phase->open_wall_ns = lp_run_sum(phase->open_wall_ns, figures->open_wall_ns, saturated);
+    phase->ended_wall_ns = lp_run_sum(phase->ended_wall_ns, figures->ended_wall_ns, saturated);
     node->cpu_seen |= figures->cpu_seen;
     phase->is_thread |= figures->is_thread;
     add_stride(phase, figures->stride, figures->stride);
@@ -167,6 +168,7 @@ static struct lp_run_figures figures_of(const struct lp_run_node *node)
         .late_wall_ns = phase->late_wall_ns,
         .open_calls = phase->open_calls,
         .open_wall_ns = phase->open_wall_ns,
+        .ended_wall_ns = phase->ended_wall_ns,
         .stride = phase->stride_min,
         .cpu_seen = node->cpu_seen,
         .is_thread = phase->is_thread,

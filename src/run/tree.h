@@ -28,7 +28,7 @@ struct lp_run_tree {
 struct lp_run_figures {
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
-    uint64_t open_calls, open_wall_ns;
+    uint64_t open_calls, open_wall_ns, ended_wall_ns;
     uint64_t stride; /* At least 1. */
     bool cpu_seen;   /* CPU time was asked for. */
     bool is_thread;

@@ -15,7 +15,7 @@ static const char *const trouble_names[LP_TROUBLE_KINDS] = {
     [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
     [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
     [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
-    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
+    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
