@@ -97,6 +97,14 @@ def installed_profiler() -> Recorder | None:
 def install(recorder: Recorder | None, /) -> None:
     """Make phase(), count() and current() use this recorder; None: no recorder."""
 
+def find_run(
+    run_dir: str | os.PathLike[str] | None, run_id: str | None, /
+) -> tuple[str | None, str | None, bool]:
+    """Return run directory, run id and whether an ancestor has an open profiler.
+
+    See src/python/join.c.
+    """
+
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""
 

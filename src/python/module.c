@@ -215,6 +215,13 @@ PyDoc_STRVAR(install_doc, "install($module, recorder, /)\n"
                           "--\n\n"
                           "Make phase(), count() and current() use this recorder; None: no recorder.");
 
+PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
+                           "--\n\n"
+                           "Which run a profiler with these arguments, each may be None, would belong to.\n"
+                           "\n"
+                           "Returns its run directory and run id, None where nobody says, and whether an\n"
+                           "ancestor process has an open profiler (looked for only if need be).");
+
 PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"
                       "Run one command line, argv[0] being the command's name; return its exit status.");
@@ -239,6 +246,7 @@ static PyMethodDef core_methods[] = {
     {"current", core_current, METH_NOARGS, current_doc},
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
+    {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
     {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},

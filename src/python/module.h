@@ -8,6 +8,7 @@
  *  phase.c     Phase, what phase() returns: a recorder and a name
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  join.c      which run a process belongs to
  *  run.c       a run directory as plain objects
  *  count.c     count()
  *  names.c     from a str to the name's number
@@ -155,7 +156,11 @@ LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
 
+/* As PyUnicode_FSConverter, but None leaves it NULL. */
+int lpy_convert_optional_path(PyObject *object, void *bytes);
+
 /* Functions of the module, see their documentation there. */
+PyObject *lpy_find_run(PyObject *module, PyObject *args);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);

@@ -43,7 +43,7 @@ static void opening_release(struct opening *opening)
     Py_CLEAR(opening->runtime);
 }
 
-static int convert_optional_path(PyObject *object, void *bytes)
+int lpy_convert_optional_path(PyObject *object, void *bytes)
 {
     if (object == Py_None)
         return 1;
@@ -58,8 +58,8 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
     int inherited = 0, measure_cpu = 1, thread_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords, convert_optional_path,
-                                     (void *)&opening->run_dir, &role, convert_optional_path, (void *)&opening->run_id,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords, lpy_convert_optional_path,
+                                     (void *)&opening->run_dir, &role, lpy_convert_optional_path, (void *)&opening->run_id,
                                      &inherited, &measure_cpu, &thread_names, &options->snapshot_interval_s,
                                      &options->sample_interval_s))
         return -1;
