@@ -36,6 +36,7 @@ class Recorder:
         inherited: bool = False,
         measure_cpu: bool = True,
         thread_names: bool = False,
+        deferred: bool = False,
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
     ) -> None: ...
@@ -104,6 +105,9 @@ def find_run(
 
     See src/python/join.c.
     """
+
+def ancestor_run_id(run_dir: str | os.PathLike[str], /) -> str | None:
+    """Return the run id of the nearest ancestor with an open profiler in that directory."""
 
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""

@@ -15,6 +15,7 @@ use that profiler; while none is installed they do nothing.
 
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 
@@ -25,7 +26,7 @@ from lineprofiler.run import Run, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Any, Self
 
 __all__ = [
     "Profiler",
@@ -80,11 +81,14 @@ class Profiler(_core.Recorder):
     the variables did not come find the run through their parent processes. A forked child is a
     worker of its own, from its first phase on.
 
+    Pickled to a child process, a profiler becomes there one of the same run, with the same role and
+    options, one for each process; where that run is over, one that is off. Copies are the same.
+
     OSError: the run directory cannot be written. TypeError, ValueError: an argument is not what it
     should be.
     """
 
-    __slots__ = ("_closed", "_export", "_pid", "_role", "_run_dir", "_silent")
+    __slots__ = ("_closed", "_export", "_options", "_pid", "_role", "_run_dir", "_silent")
 
     def __init__(
         self,
@@ -108,6 +112,13 @@ class Profiler(_core.Recorder):
         self._export: Export | None = None
         self._pid = os.getpid()
         self._role = _choose_role(role)
+        self._options: dict[str, Any] = {
+            "role": self._role,
+            "measure_cpu": measure_cpu,
+            "thread_names": thread_names,
+            "snapshot_interval_s": snapshot_interval_s,
+            "sample_interval_s": sample_interval_s,
+        }
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
         sample_s = _seconds("sample_interval_s", sample_interval_s)
         on, self._silent, self._run_dir, run = _find_run(run_dir, run_id, enabled)
@@ -120,6 +131,7 @@ class Profiler(_core.Recorder):
                 inherited=run_id is None,
                 measure_cpu=measure_cpu,
                 thread_names=thread_names,
+                deferred=_exits.in_fork_server(),
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
             )
@@ -161,6 +173,17 @@ class Profiler(_core.Recorder):
         if not getattr(self, "_closed", True):
             self._silent = True
             self._close(stacklevel=3)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from lineprofiler import _pickling
+
+        return _pickling.reduce_profiler(self, self._options)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "enabled" if self.enabled else "disabled"
@@ -228,6 +251,15 @@ class Profiler(_core.Recorder):
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
+
+
+def _reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
+    from lineprofiler import _pickling
+
+    return _pickling.reduce_phase(phase)
+
+
+copyreg.pickle(_core.Phase, _reduce_phase)
 
 
 def installed_profiler() -> Profiler | None:

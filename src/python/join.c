@@ -1,4 +1,4 @@
-/* find_run(): which run a profiler of this process would belong to. */
+/* find_run() and ancestor_run_id(): which run a profiler of this process would belong to. */
 #include "python/module.h"
 
 #include "worker/join.h"
@@ -30,4 +30,16 @@ PyObject *lpy_find_run(PyObject *module, PyObject *args)
     Py_XDECREF(run_dir);
     Py_XDECREF(run_id);
     return result;
+}
+
+PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir)
+{
+    PyObject *bytes; /* Owned. */
+    struct lp_ancestor ancestor;
+    (void)module;
+    if (!PyUnicode_FSConverter(run_dir, (void *)&bytes))
+        return NULL;
+    bool found = lp_ancestor_find(&ancestor, PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    return decode_or_none(found ? ancestor.run_id : NULL);
 }

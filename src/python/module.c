@@ -222,6 +222,12 @@ PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
                            "Returns its run directory and run id, None where nobody says, and whether an\n"
                            "ancestor process has an open profiler (looked for only if need be).");
 
+PyDoc_STRVAR(ancestor_run_id_doc, "ancestor_run_id($module, run_dir, /)\n"
+                                  "--\n\n"
+                                  "The run id of the nearest ancestor process with an open profiler in that directory.\n"
+                                  "\n"
+                                  "None if there is none.");
+
 PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"
                       "Run one command line, argv[0] being the command's name; return its exit status.");
@@ -247,6 +253,7 @@ static PyMethodDef core_methods[] = {
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
     {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
+    {"ancestor_run_id", lpy_ancestor_run_id, METH_O, ancestor_run_id_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
     {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},

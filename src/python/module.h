@@ -161,6 +161,7 @@ int lpy_convert_optional_path(PyObject *object, void *bytes);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);
+PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);

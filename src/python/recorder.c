@@ -53,14 +53,14 @@ int lpy_convert_optional_path(PyObject *object, void *bytes)
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {
-        "run_dir",           "role", "run_id", "inherited", "measure_cpu", "thread_names", "snapshot_interval_s",
-        "sample_interval_s", NULL};
+        "run_dir",      "role",     "run_id",              "inherited",         "measure_cpu",
+        "thread_names", "deferred", "snapshot_interval_s", "sample_interval_s", NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
-    int inherited = 0, measure_cpu = 1, thread_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords, lpy_convert_optional_path,
+    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppdd:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path, (void *)&opening->run_id,
-                                     &inherited, &measure_cpu, &thread_names, &options->snapshot_interval_s,
+                                     &inherited, &measure_cpu, &thread_names, &deferred, &options->snapshot_interval_s,
                                      &options->sample_interval_s))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
@@ -70,6 +70,7 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
         return -1;
     options->measure_cpu = measure_cpu;
     options->thread_names = thread_names;
+    options->deferred = deferred;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
 }
