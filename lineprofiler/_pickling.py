@@ -44,12 +44,17 @@ def _owner(profiler: Profiler) -> Owner:
 
 
 def _here() -> list[Profiler]:
-    return [one for one in _exits.watched() if isinstance(one, Profiler)]
+    """Return the open ones, those last that a forked child inherited."""
+    found = [one for one in _exits.watched() if isinstance(one, Profiler)]
+    return sorted(found, key=Profiler._is_inherited)
 
 
 def _of_worker(owner: Owner) -> Profiler | None:
-    """Return the very one: this is the process that pickled, or a fork of it."""
-    return next((one for one in _here() if one.worker == owner[0]), None)
+    """Return the very one, if this is the process that pickled."""
+    for one in _here():
+        if one.worker == owner[0] and not one._is_inherited():
+            return one
+    return None
 
 
 def _of_run(owner: Owner) -> Profiler | None:
