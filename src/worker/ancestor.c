@@ -119,13 +119,11 @@ static bool copy_run_id(char *run_id, const struct lp_view *view)
     size_t n = 0;
     for (p += sizeof key - 1; p < end && *p != '"';) {
         size_t step = 1;
-        if (n + 3 > LP_ANCESTOR_RUN_ID_BYTES)
-            return false;
         if (*p != '\\')
             run_id[n++] = *p;
         else
             step = unescape(p, (size_t)(end - p), run_id, &n);
-        if (step == 0)
+        if (step == 0 || n > LP_ANCESTOR_RUN_ID_BYTES)
             return false;
         p += step;
     }
