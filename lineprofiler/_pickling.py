@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # Worker, run directory and run id.
-    Owner = tuple[str | None, str, str | None]
+# Of a profiler: worker, run directory and run id.
+Owner = tuple[str | None, str, str | None]
 
 # Opened by unpickling: held until they are closed, for each pickle of a pool's tasks would open
 # another one otherwise.

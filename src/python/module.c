@@ -222,11 +222,12 @@ PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
                            "Returns its run directory and run id, None where nobody says, and whether an\n"
                            "ancestor process has an open profiler (looked for only if need be).");
 
-PyDoc_STRVAR(ancestor_run_id_doc, "ancestor_run_id($module, run_dir, /)\n"
-                                  "--\n\n"
-                                  "The run id of the nearest ancestor process with an open profiler in that directory.\n"
-                                  "\n"
-                                  "None if there is none.");
+PyDoc_STRVAR(ancestor_run_id_doc,
+             "ancestor_run_id($module, run_dir, /)\n"
+             "--\n\n"
+             "The run id of the nearest ancestor process with an open profiler in that directory.\n"
+             "\n"
+             "None if there is none.");
 
 PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"

@@ -52,16 +52,23 @@ int lpy_convert_optional_path(PyObject *object, void *bytes)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {
-        "run_dir",      "role",     "run_id",              "inherited",         "measure_cpu",
-        "thread_names", "deferred", "snapshot_interval_s", "sample_interval_s", NULL};
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "deferred",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
     int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppdd:Recorder", keywords, lpy_convert_optional_path,
-                                     (void *)&opening->run_dir, &role, lpy_convert_optional_path, (void *)&opening->run_id,
-                                     &inherited, &measure_cpu, &thread_names, &deferred, &options->snapshot_interval_s,
-                                     &options->sample_interval_s))
+                                     (void *)&opening->run_dir, &role, lpy_convert_optional_path,
+                                     (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
+                                     &options->snapshot_interval_s, &options->sample_interval_s))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),

@@ -19,8 +19,9 @@
 #include "worker/ancestor.h"
 
 struct lp_join {
-    const char *run_dir; /* as given, or of the environment, or of an ancestor; NULL: nobody says. Borrowed from there. */
-    const char *run_id;  /* likewise */
+    const char
+        *run_dir; /* as given, or of the environment, or of an ancestor; NULL: nobody says. Borrowed from there. */
+    const char *run_id; /* likewise */
     bool run_id_given;
     bool in_run; /* an ancestor's open profiler was found, and what it says is used */
     struct lp_ancestor ancestor;

@@ -375,7 +375,7 @@ with Profiler(os.fsdecode(os.fsencode(sys.argv[1])), run_id=sys.argv[2]):
     subprocess.run(command, check=True, env={})
     subprocess.run(command, check=True)
 """
-    for name, run_id in (("a b:c", "x:y"), ("ünï", "é\\\"\t"), ("d\\e", "100%")):
+    for name, run_id in (("a b:c", "x:y"), ("ünï", 'é\\"\t'), ("d\\e", "100%")):
         done = child.run(code, tmp_path / name, run_id).stdout.splitlines()
         assert [json.loads(line) for line in done] == [[True, str(tmp_path / name), run_id]] * 2
         assert len(merge_run(tmp_path / name).workers) == 3

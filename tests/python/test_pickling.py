@@ -8,23 +8,26 @@ import pickle
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from lineprofiler import accounting
+from lineprofiler._core import Phase
 from lineprofiler.accounting import Profiler, Run, merge_run
 
 if TYPE_CHECKING:
     from conftest import Child
 
+T = TypeVar("T")
 Finished = Callable[[Path], Run]
 
 METHODS = multiprocessing.get_all_start_methods()
 
 
-def through_pickle(thing: object, protocol: int = pickle.HIGHEST_PROTOCOL) -> object:
-    return pickle.loads(pickle.dumps(thing, protocol))
+def through_pickle(thing: T, protocol: int = pickle.HIGHEST_PROTOCOL) -> T:
+    again: T = pickle.loads(pickle.dumps(thing, protocol))
+    return again
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -35,7 +38,7 @@ def test_in_one_process_it_is_the_same_one(profiler: Profiler, protocol: int) ->
 
 @pytest.mark.parametrize("copied", [through_pickle, copy.copy, copy.deepcopy])
 def test_a_copied_phase_is_of_the_same_profiler(
-    run_dir: Path, tmp_path: Path, finished: Finished, copied: Callable[[object], accounting.phase]
+    run_dir: Path, tmp_path: Path, finished: Finished, copied: Callable[[Phase], Phase]
 ) -> None:
     with Profiler(run_dir) as own, Profiler(tmp_path / "other", install=True):
         handle = own.phase("a/b ü")
@@ -52,13 +55,11 @@ def test_a_copied_phase_is_of_the_same_profiler(
 def test_what_is_off_stays_off(run_dir: Path, profiler: Profiler) -> None:
     off = Profiler(run_dir / "off", "role", enabled=False)
     again = through_pickle(off)
-    assert isinstance(again, Profiler)
     assert (again.enabled, again.run_dir, again.role) == (False, off.run_dir, "role")
     unrecorded = off.phase("a")
     assert through_pickle(unrecorded) is unrecorded
     profiler.close()
     closed = through_pickle(profiler)
-    assert isinstance(closed, Profiler)
     assert not closed.enabled
     assert not (run_dir / "off").exists()
 

@@ -261,8 +261,8 @@ def test_pools_F9_FK13_FK14(
         busy = len(run.workers) - 1
         assert 1 <= busy <= (6 if way == "short_pool" else 3)
     else:
-        assert [role for role in run.roles] == ["child", "parent"]
-        assert busy >= 6 if way == "short_pool" else busy <= 3
+        assert list(run.roles) == ["child", "parent"]
+        assert (busy >= 6) if way == "short_pool" else (busy <= 3)
     check(run, 1 + busy, 6 if way == "short_pool" else 24)
 
 

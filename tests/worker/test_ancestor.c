@@ -165,8 +165,15 @@ static void use_odd_ids(void *context)
     memset(longest, '"', sizeof longest - 1);
     longest[128] = '\0';
     const char *const ids[] = {
-        "a b/c", "\"quoted\"", "back\\slash\\", "\\u0041", "tab\tnewline\n\x7f", "\xc3\xbc\xf0\x9f\x98\x80",
-        "\xed\xb3\xbf lone surrogate", "\\x00", longest,
+        "a b/c",
+        "\"quoted\"",
+        "back\\slash\\",
+        "\\u0041",
+        "tab\tnewline\n\x7f",
+        "\xc3\xbc\xf0\x9f\x98\x80",
+        "\xed\xb3\xbf lone surrogate",
+        "\\x00",
+        longest,
     };
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         struct lp_worker *worker = open_in(folder, ids[i]);
