@@ -21,7 +21,7 @@ import warnings
 
 from lineprofiler import _core, _exits
 from lineprofiler._core import RunError, count, current, phase
-from lineprofiler._environment import Export
+from lineprofiler._environment import Export, outlived
 from lineprofiler.run import Run, decode_text, merge_run
 
 TYPE_CHECKING = False
@@ -332,7 +332,7 @@ def _find_run(
         default = os.environ.get("LINEPROFILER_RUN_DIR") or "profile"
         return False, True, given or _absolute(default), None
     found_dir, found_id, in_run = _core.find_run(given, run_id)
-    on = bool(enabled) or says_on or in_run
+    on = bool(enabled) or in_run or (says_on and not outlived())
     said = enabled is not None or text is not None
     chosen = given or _absolute(found_dir or "profile")
     return on, said, chosen, found_id if run_id is None else run_id

@@ -253,6 +253,50 @@ def test_sweeps_one_after_the_other_FK12_F4(
     assert first.run_id in third.caveats[0].text
 
 
+AFTERWARDS = """
+import multiprocessing, sys, time
+from lineprofiler.accounting import Profiler
+
+def work(queue):
+    with Profiler(role="child") as profiler, profiler.phase("work"):
+        queue.put(profiler.enabled)
+
+def work_slowly(queue, go):
+    go.get()
+    work(queue)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    queue, go = context.SimpleQueue(), context.SimpleQueue()
+    with Profiler(sys.argv[1]) as profiler, profiler.phase("main"):
+        slow = context.Process(target=work_slowly, args=(queue, go))
+        slow.start()
+    until = time.monotonic() + 0.02  # the kernel tells when a process began to 10 ms only
+    while time.monotonic() < until:
+        pass
+    late = context.Process(target=work, args=(queue,))
+    late.start()
+    late.join()
+    go.put(None)
+    slow.join()
+    print(queue.get(), queue.get())
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_after_the_run_a_child_is_in_none_FK11(
+    child: Child, run_dir: Path, finished: Finished, method: str
+) -> None:
+    done = child.run(AFTERWARDS, run_dir, method, options=("-W", "ignore"))
+    assert done.stdout == "False True\n"  # the slow one was started in the run
+    assert len(finished(run_dir).workers) == 2
+
+
+def test_switched_on_from_outside_it_stays_on(child: Child, run_dir: Path) -> None:
+    done = child.run(AFTERWARDS, run_dir, "forkserver", env={"LINEPROFILER_PROFILE": "1"})
+    assert done.stdout == "True True\n"
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_settings_of_the_second_run_FK12(
     child: Child, tmp_path: Path, finished: Finished, method: str

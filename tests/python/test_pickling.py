@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from lineprofiler import accounting
 from lineprofiler._core import Phase
 from lineprofiler.accounting import Profiler, Run, merge_run
 
