@@ -37,10 +37,10 @@ typedef struct lp_profiler lp_profiler;
 
 /* All zeroes asks for the defaults: also a field that is added later. Strings are copied. */
 typedef struct lp_options {
-    const char *run_dir;        /* NULL: $LINEPROFILER_RUN_DIR, else a parent's, else "profile"; made absolute at once */
-    const char *role;           /* NULL: $LINEPROFILER_ROLE, else "main" */
-    const char *run_id;         /* NULL: $LINEPROFILER_RUN_ID, else that of a parent in the same directory, else a new one */
-    int no_cpu;                 /* true: measure no CPU time, hence no wait */
+    const char *run_dir; /* NULL: $LINEPROFILER_RUN_DIR, else a parent's, else "profile"; made absolute at once */
+    const char *role;    /* NULL: $LINEPROFILER_ROLE, else "main" */
+    const char *run_id;  /* NULL: $LINEPROFILER_RUN_ID, else that of a parent in the same directory, else a new one */
+    int no_cpu;          /* true: measure no CPU time, hence no wait */
     double snapshot_interval_s; /* 0: 30 s; negative: no periodic flush */
     double sample_interval_s;   /* 0: 1 s; negative: none. Both negative: no thread */
 } lp_options;

@@ -8,7 +8,6 @@ pickled, a profiler is opened or found.
 
 from __future__ import annotations
 
-import gc
 import warnings
 
 from lineprofiler import _core, _exits, accounting
@@ -35,8 +34,9 @@ def reduce_profiler(profiler: Profiler, options: dict[str, Any]) -> tuple[Any, .
 
 def reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
     """Return how to find the phase of that name elsewhere."""
-    owner = next((one for one in gc.get_referents(phase) if isinstance(one, Profiler)), None)
-    return _phase, (phase.name, None if owner is None else _owner(owner))
+    recorder, options = _core.phase_parts(phase)
+    owner = _owner(recorder) if isinstance(recorder, Profiler) else None
+    return _phase, (phase.name, owner, options)
 
 
 def _owner(profiler: Profiler) -> Owner:
@@ -62,11 +62,11 @@ def _of_run(owner: Owner) -> Profiler | None:
     return next((one for one in _here() if (one.run_dir, one.run_id) == owner[1:]), None)
 
 
-def _phase(name: str, owner: Owner | None) -> _core.Phase:
+def _phase(name: str, owner: Owner | None, options: dict[str, Any]) -> _core.Phase:
     if owner is None or not name:
         return _core.Recorder().phase("not recorded")
     found = _of_worker(owner) or accounting.installed_profiler() or _of_run(owner)
-    return (found or _core.Recorder()).phase(name)
+    return (found or _core.Recorder()).phase(name, **options)
 
 
 def _profiler(

@@ -30,7 +30,7 @@
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
 #define LP_IMAGE_MAGIC "LPIMAGE"
-#define LP_IMAGE_VERSION 1u
+#define LP_IMAGE_VERSION 2u
 
 #define LP_LINE 64u
 #define LP_STACK_DEPTH 32u
@@ -58,8 +58,10 @@ struct lp_node {
     /* The owner's own, no business of readers: */
     uint64_t path_hash;
     lp_ref hot_child, hot_counter; /* used last */
-    uint32_t name_id;
-    uint8_t reserved[20];
+    uint32_t phase_id;
+    uint32_t stride;    /* of this phase below its parent; core.stride is that below the root */
+    uint32_t until_due; /* entries to skip before the next one that is measured */
+    uint8_t reserved[12];
     _Atomic lp_ref octaves[64]; /* of struct lp_octave */
 };
 
@@ -77,27 +79,36 @@ struct lp_counter {
     uint8_t reserved[12];
 };
 
-/* An open entry. serial is 0 in a frame that is not in use and changes with every entry. */
+/* An open entry. serial is 0 in a frame that is not in use and changes with every entry. Where posted_serial is the same,
+   another thread has ended the entry, at posted_wall_ns, and the owner has not met it yet. */
 struct lp_frame {
     _Atomic uint64_t serial;
     _Atomic lp_ref node;
     _Atomic uint32_t state; /* enum lp_frame_state */
     _Atomic uint64_t start_wall_ns, start_cpu_ns, end_wall_ns, child_wall_ns;
-    uint8_t reserved[16];
+    _Atomic uint64_t posted_serial, posted_wall_ns;
 };
 
 enum lp_frame_state { LP_FRAME_OPEN = 0, LP_FRAME_ENDED = 1 };
 
+/* The open entries of a thread outside tasks, or of one task that runs on it. The CPU time of entries is that of the
+   thread, less what it used while others ran. */
 struct lp_stack {
     _Atomic uint32_t depth;
-    uint8_t reserved[60];
+    _Atomic lp_ref older;           /* next in the slot's list */
+    _Atomic uint64_t away_cpu_ns;   /* the thread's CPU time while others ran */
+    _Atomic uint64_t left_cpu_ns;   /* the thread's CPU time when another began to run; 0: this one runs */
+    _Atomic uint64_t skip_serial;   /* of the entry that is open but not measured, nor anything in it; 0: none */
+    _Atomic uint64_t posted_serial; /* the same: another thread has ended it */
+    uint8_t reserved[24];
     struct lp_frame frames[LP_STACK_DEPTH];
 };
 
 /* One thread's area. Outlives the thread; a later thread may take the slot over. */
 struct lp_slot {
     _Atomic lp_ref older; /* next in the image's list */
-    lp_ref root, stack;
+    lp_ref root;
+    _Atomic lp_ref last_stack; /* head of the list of its stacks, the thread's own being the last */
     _Atomic lp_ref name;
     _Atomic uint64_t tid;
     _Atomic uint32_t alive;
@@ -123,6 +134,7 @@ enum lp_trouble {
     LP_TROUBLE_LOST_COUNTERS,
     LP_TROUBLE_FOREIGN_EXITS,
     LP_TROUBLE_LOST_EXITS,
+    LP_TROUBLE_UNPLACED_CPU_NS, /* no count: nanoseconds */
     LP_TROUBLE_KINDS
 };
 

@@ -45,6 +45,32 @@ static inline void lpy_revive(PyObject *object)
 #endif
 }
 
+/* Before 3.14 asyncio keeps in a dict which task runs on which loop. Callbacks on changes of a dict came with 3.12. */
+#define LPY_CURRENT_TASKS_IN_DICT (PY_VERSION_HEX < 0x030E0000)
+#define LPY_CAN_WATCH_DICTS (PY_VERSION_HEX >= 0x030C0000)
+
+/* Changes whenever the calling thread enters or leaves a context, as every step of a task does; never 0, and never the
+   same for two thread states. */
+static inline uint64_t lpy_context_version(void)
+{
+    const PyThreadState *thread = PyThreadState_Get();
+    return (thread->id << 40) ^ thread->context_ver;
+}
+
+/* Whether a weak reference refers to this object. */
+static inline int lpy_refers_to(PyObject *reference, PyObject *object)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *referent = NULL;
+    if (PyWeakref_GetRef(reference, &referent) < 0)
+        PyErr_Clear();
+    Py_XDECREF(referent);
+    return referent == object;
+#else
+    return PyWeakref_GetObject(reference) == object;
+#endif
+}
+
 /* Sets the exception aside that is being raised, and raises it again. NULL: none. */
 #if PY_VERSION_HEX >= 0x030C0000
 static inline PyObject *lpy_set_aside(void)

@@ -46,7 +46,8 @@ LP_ALWAYS_INLINE PyObject *count(struct lpy_state *state, struct lpy_recorder *s
     }
     if (object && convert(object, text, &n) < 0)
         return NULL;
-    if (LP_LIKELY(recorder != NULL) && LP_UNLIKELY(lp_record_count(recorder, name, n) != LP_COUNT_OK)) {
+    struct lp_thread *thread = LP_LIKELY(recorder != NULL) ? lpy_thread_self(state, recorder) : NULL;
+    if (LP_LIKELY(thread != NULL) && LP_UNLIKELY(lp_thread_count(thread, name, n) != LP_COUNT_OK)) {
         PyErr_Format(PyExc_OverflowError, "counter '%U': the sum is outside signed 64 bits", text);
         return NULL;
     }

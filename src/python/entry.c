@@ -22,7 +22,7 @@ static PyObject *enter(struct lpy_entry *self)
         return lpy_phase_enter_loose(phase);
     struct lpy_recorder *recorder = phase->recorder;
     if (LP_LIKELY(recorder->recorder != NULL))
-        lp_record_enter(recorder->recorder, phase->name, &self->entry);
+        lpy_enter(recorder->state, recorder->recorder, phase->id, &self->entry);
     if (LP_UNLIKELY(self->entry.thread == NULL) && lpy_recorder_not_recorded(recorder) < 0)
         return NULL;
     self->open = true;
@@ -32,7 +32,7 @@ static PyObject *enter(struct lpy_entry *self)
 static PyObject *leave(struct lpy_entry *self)
 {
     if (LP_LIKELY(self->open)) {
-        lp_record_leave(&self->entry);
+        lpy_leave(self->phase->recorder->state, &self->entry);
         self->open = false;
     } else {
         lpy_phase_leave_loose(self->phase);
@@ -99,7 +99,7 @@ static void entry_dealloc(PyObject *object)
     if (LP_UNLIKELY(phase->pending == self))
         phase->pending = NULL;
     if (LP_UNLIKELY(self->open)) /* nobody can leave it any more */
-        lp_record_leave(&self->entry);
+        lpy_leave(phase->recorder->state, &self->entry);
     if (LP_UNLIKELY(phase->recorder == NULL || !lpy_free_list_put(&phase->recorder->state->free_entries, object))) {
         PyObject_GC_Del(object);
         Py_DECREF(type);

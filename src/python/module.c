@@ -157,6 +157,8 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->no_phase);
     Py_VISIT(state->no_entry);
     Py_VISIT((PyObject *)state->installed);
+    if (lpy_tasks_traverse(&state->tasks, visit, arg) != 0)
+        return -1;
     for (size_t i = 0; i < LPY_NAME_SETS; i++) {
         Py_VISIT(state->names[i].texts[0]);
         Py_VISIT(state->names[i].texts[1]);
@@ -169,6 +171,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 static int core_clear(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
+    lpy_tasks_clear(state);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->no_entry);
     Py_CLEAR(state->no_phase);
@@ -229,6 +232,11 @@ PyDoc_STRVAR(ancestor_run_id_doc,
              "\n"
              "None if there is none.");
 
+PyDoc_STRVAR(phase_parts_doc,
+             "phase_parts($module, phase, /)\n"
+             "--\n\n"
+             "The recorder that a Phase belongs to, or None, and the options of phase() beside the name.");
+
 PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"
                       "Run one command line, argv[0] being the command's name; return its exit status.");
@@ -255,6 +263,7 @@ static PyMethodDef core_methods[] = {
     {"install", core_install, METH_O, install_doc},
     {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
     {"ancestor_run_id", lpy_ancestor_run_id, METH_O, ancestor_run_id_doc},
+    {"phase_parts", lpy_phase_parts, METH_O, phase_parts_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
     {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},

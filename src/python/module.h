@@ -9,8 +9,11 @@
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
  *  join.c      which run a process belongs to
+ *  tasks.c     which task runs on this thread
+ *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
  *  run.c       a run directory as plain objects
  *  count.c     count()
+ *  parts.c     what a Phase was made of, for pickling
  *  names.c     from a str to the name's number
  *  thread_name.c  the calling thread's name
  *  args.c      arguments of the vectorcall methods
@@ -46,11 +49,12 @@ struct lpy_state;
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;      /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;     /* Owned; NULL if it was never enabled. */
-    bool used;                    /* A phase was asked for while nothing was recorded. */
-    bool warned;                  /* of too many paths */
+    struct lpy_state *state;        /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;   /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;       /* Owned; NULL if it was never enabled. */
+    struct lpy_recorder *next_open; /* Borrowed. */
+    bool used;                      /* A phase was asked for while nothing was recorded. */
+    bool warned;                    /* of too many paths */
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
@@ -68,7 +72,7 @@ struct lpy_phase {
     struct lpy_entry *pending;     /* Borrowed: handed out as __enter__ or as __exit__, not yet as both. */
     struct lpy_loose_entry *loose; /* Owned. */
     uint32_t n_loose, loose_size;
-    lp_name_id name;
+    lp_phase_id id;
 };
 
 enum lpy_side { LPY_ENTER = 1, LPY_EXIT = 2, LPY_BOTH = 3 };
@@ -101,6 +105,18 @@ struct lpy_free_list {
     int n, limit;
 };
 
+#define LPY_LOOP_TYPES 4
+
+/* Of the frameworks whose tasks are told apart, what says which one runs. Owned; NULL until the program imports them. */
+struct lpy_tasks {
+    PyObject *running_loop, *current_tasks; /* asyncio; the second is a dict or a function */
+    PyObject *trio_task, *greenlet;
+    int watcher; /* of current_tasks, plus 1; 0: none */
+    bool cannot_watch;
+    PyTypeObject *loop_types[LPY_LOOP_TYPES]; /* Owned: whose hash is ours */
+    hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
+};
+
 enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
 struct lpy_state {
@@ -108,8 +124,10 @@ struct lpy_state {
     PyObject *run_error;                                                   /* Owned. */
     PyObject *no_phase, *no_entry;                                         /* Owned. */
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
-    PyObject *keywords[LPY_KEYWORDS];                                      /* Owned. */
-    PyObject *threading, *active, *thread_name;                            /* Owned: names to look up. */
+    struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
+    struct lpy_tasks tasks;
+    PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
+    PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
     struct lpy_name_set names[LPY_NAME_SETS];
 };
@@ -158,10 +176,24 @@ void lpy_names_clear(struct lpy_state *state);
 
 /* As PyUnicode_FSConverter, but None leaves it NULL. */
 int lpy_convert_optional_path(PyObject *object, void *bytes);
+/* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
+LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
+/* The same before an exit, if the thread's side of its recorder still stands. */
+LP_NOINLINE void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread);
+int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg);
+void lpy_tasks_clear(struct lpy_state *state);
+/* Has steps of asyncio's tasks on such loops noticed when they begin and end. False: that cannot be had. */
+bool lpy_task_watch(struct lpy_state *state, PyObject *loop);
+/* No more. */
+void lpy_task_unwatch(struct lpy_state *state);
+/* Takes the recorder into the list of those that record, or out of it. */
+void lpy_recorder_list(struct lpy_recorder *recorder);
+void lpy_recorder_unlist(struct lpy_recorder *recorder);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);
 PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
+PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
@@ -183,6 +215,33 @@ LP_ALWAYS_INLINE lp_name_id lpy_name_seen(const struct lpy_state *state, PyObjec
     if (LP_LIKELY(set->texts[0] == text))
         return set->ids[0];
     return set->texts[1] == text ? set->ids[1] : LP_NAME_NONE;
+}
+
+/* The calling thread's side of the recorder, on the strand of the task that runs. NULL: nothing is to be recorded. */
+LP_ALWAYS_INLINE struct lp_thread *lpy_thread_self(struct lpy_state *state, struct lp_recorder *recorder)
+{
+    struct lp_thread *thread = lp_thread_self(recorder);
+    if (LP_LIKELY(thread && thread->host_version == lpy_context_version()))
+        return thread;
+    return thread ? lpy_follow_task(state, thread) : NULL;
+}
+
+LP_ALWAYS_INLINE void lpy_enter(struct lpy_state *state, struct lp_recorder *recorder, lp_phase_id phase,
+                                struct lp_entry *entry)
+{
+    struct lp_thread *thread = lpy_thread_self(state, recorder);
+    entry->thread = NULL;
+    if (LP_LIKELY(thread != NULL))
+        lp_thread_enter(thread, phase, entry);
+}
+
+LP_ALWAYS_INLINE void lpy_leave(struct lpy_state *state, struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (LP_LIKELY(thread == lp_thread_cache.thread && thread) &&
+        LP_UNLIKELY(thread->host_version != lpy_context_version()))
+        lpy_follow_to_leave(state, thread);
+    lp_record_leave(entry);
 }
 
 LP_ALWAYS_INLINE PyObject *lpy_free_list_take(struct lpy_free_list *list)

@@ -1,9 +1,11 @@
 /* Phase: a recorder and a name, to be entered any number of times. */
 #include "python/module.h"
 
+#include <math.h>
+
 #include "record/names.h"
 
-static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_name_id name)
+static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_phase_id id)
 {
     PyObject *object = lpy_free_list_take(&state->free_phases);
     if (LP_UNLIKELY(object == NULL)) {
@@ -15,7 +17,7 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     }
     struct lpy_phase *phase = (struct lpy_phase *)object;
     phase->recorder = (struct lpy_recorder *)Py_XNewRef((PyObject *)recorder);
-    phase->name = name;
+    phase->id = id;
     phase->pending = NULL;
     phase->loose = NULL;
     phase->n_loose = phase->loose_size = 0;
@@ -23,8 +25,9 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     return object;
 }
 
-/* A phase of this name, or the one that does nothing. */
-LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text)
+/* A phase of this name, one entry in `stride` to be measured; or the one that does nothing. */
+LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
+                                      uint32_t stride)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
         if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
@@ -36,11 +39,11 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
     lp_name_id name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
         return NULL;
-    return new_phase(state, recorder, name);
+    return new_phase(state, recorder, LP_LIKELY(stride == 1) ? name : lp_phase_sampled(name, stride));
 }
 
-/* sample: a number in (0, 1]. */
-static int check_sample(PyObject *sample)
+/* sample: a number in (0, 1], for one entry in so many. */
+static int convert_sample(PyObject *sample, uint32_t *stride)
 {
     double value = PyFloat_AsDouble(sample);
     if (value == -1.0 && PyErr_Occurred()) {
@@ -48,8 +51,11 @@ static int check_sample(PyObject *sample)
             return -1;
         PyErr_Clear();
     }
-    if (value > 0.0 && value <= 1.0)
+    if (value > 0.0 && value <= 1.0) {
+        double entries = nearbyint(1.0 / value); /* halves to even, as Python's round() */
+        *stride = entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX;
         return 0;
+    }
     PyErr_Format(PyExc_ValueError, "sample must be over 0 and at most 1, not %R", sample);
     return -1;
 }
@@ -62,32 +68,33 @@ static int check_flag(PyObject *flag, PyObject *keyword)
     return -1;
 }
 
-static int check_options(struct lpy_state *state, PyObject *const *bound)
+static int convert_options(struct lpy_state *state, PyObject *const *bound, uint32_t *stride)
 {
     static const enum lpy_keyword flags[] = {LPY_IO, LPY_SYNC, LPY_GPU, LPY_ASYNC_WORK};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (check_flag(bound[flags[i]], state->keywords[flags[i]]) < 0)
             return -1;
-    return bound[LPY_SAMPLE] ? check_sample(bound[LPY_SAMPLE]) : 0;
+    return bound[LPY_SAMPLE] ? convert_sample(bound[LPY_SAMPLE], stride) : 0;
 }
 
 static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
+    uint32_t stride = 1;
     if (!lpy_state_stands(state) ||
         lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
         return NULL;
-    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || check_options(state, bound) < 0)
+    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride) < 0)
         return NULL;
-    return make_phase(state, recorder, bound[LPY_NAME]);
+    return make_phase(state, recorder, bound[LPY_NAME], stride);
 }
 
 PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                    Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
-        return make_phase(state, recorder, args[0]);
+        return make_phase(state, recorder, args[0], 1);
     return phase_of_many(state, recorder, args, nargs, kwnames);
 }
 
@@ -96,7 +103,7 @@ static void open_entry(struct lpy_phase *phase, struct lp_entry *entry)
     struct lp_recorder *recorder = phase->recorder->recorder;
     entry->thread = NULL;
     if (recorder)
-        lp_record_enter(recorder, phase->name, entry);
+        lpy_enter(phase->recorder->state, recorder, phase->id, entry);
 }
 
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
@@ -127,7 +134,7 @@ void lpy_phase_leave_loose(struct lpy_phase *phase)
         i--;
     if (i == 0)
         return;
-    lp_record_leave(&phase->loose[i - 1].entry);
+    lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);
     for (phase->n_loose--; i <= phase->n_loose; i++)
         phase->loose[i - 1] = phase->loose[i];
 }
@@ -136,7 +143,7 @@ void lpy_phase_leave_loose(struct lpy_phase *phase)
 static void leave_abandoned(struct lpy_phase *phase)
 {
     while (phase->n_loose > 0)
-        lp_record_leave(&phase->loose[--phase->n_loose].entry);
+        lpy_leave(phase->recorder->state, &phase->loose[--phase->n_loose].entry);
     PyMem_Free(phase->loose);
     phase->loose = NULL;
 }
@@ -166,7 +173,7 @@ static int phase_traverse(PyObject *object, visitproc visit, void *arg)
 static PyObject *phase_name(PyObject *object, void *closure)
 {
     (void)closure;
-    struct lp_name_text text = lp_name_text(((struct lpy_phase *)object)->name);
+    struct lp_name_text text = lp_name_text(((struct lpy_phase *)object)->id & LP_NAME_MASK);
     return lpy_text(text.bytes, text.len);
 }
 

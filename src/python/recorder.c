@@ -108,6 +108,7 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     }
     self->worker = worker;
     self->recorder = lp_worker_recorder(worker);
+    lpy_recorder_list(self);
     return 0;
 }
 
@@ -139,6 +140,11 @@ static int recorder_init(PyObject *object, PyObject *args, PyObject *kwargs)
     return status;
 }
 
+static void release_host(void *reference)
+{
+    Py_DECREF((PyObject *)reference);
+}
+
 static void recorder_dealloc(PyObject *object)
 {
     struct lpy_recorder *self = (struct lpy_recorder *)object;
@@ -146,8 +152,11 @@ static void recorder_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     if (self->weak_references)
         PyObject_ClearWeakRefs(object);
+    if (self->recorder)
+        lpy_recorder_unlist(self);
     self->recorder = NULL;
     if (self->worker) {
+        lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
         PyThreadState *thread = PyEval_SaveThread();
         lp_worker_free(self->worker);
         PyEval_RestoreThread(thread);
@@ -212,6 +221,7 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     if (self->recorder == NULL)
         Py_RETURN_NONE;
     self->recorder = NULL;
+    lpy_recorder_unlist(self);
     PyThreadState *thread = PyEval_SaveThread();
     int status = lp_worker_close(self->worker, message, sizeof message);
     int error = errno;
@@ -321,13 +331,13 @@ PyObject *lpy_current(struct lpy_recorder *self)
     struct lp_recorder *recorder = self ? self->recorder : NULL;
     struct lp_thread *thread = NULL;
     if (recorder && atomic_load_explicit(&recorder->key, memory_order_relaxed) != 0)
-        thread = lp_thread_self(recorder);
+        thread = lpy_thread_self(self->state, recorder);
     if (thread == NULL || thread->depth == 0)
         return PyUnicode_FromString("");
-    const struct lp_node *node = thread->node;
+    const struct lp_node *node = thread->strand->skipped ? thread->strand->skipped : thread->node;
     size_t len = node->depth;
     for (size_t i = len; i-- > 0; node = lp_image_at(&recorder->image, node->parent))
-        path[i] = node->name_id;
+        path[i] = node->phase_id & LP_NAME_MASK;
     return join_path(path, len);
 }
 

@@ -5,6 +5,8 @@
  * kept as WTF-8 (UTF-8 in which lone surrogates may stand), so that every Python string comes back unchanged; bytes
  * that are neither are taken as Python takes undecodable bytes: each as the surrogate U+DC80..U+DCFF.
  *
+ * A phase is entered by a phase id: the number of its name, and in the upper half that of its sampling stride.
+ *
  * At most LP_NAMES_LIMIT names are kept: names built from data must not grow a process for ever.
  */
 #ifndef LP_RECORD_NAMES_H
@@ -17,6 +19,10 @@
 #define LP_NAME_NONE 0u /* never a name */
 
 typedef uint32_t lp_name_id;
+typedef uint32_t lp_phase_id;
+
+#define LP_NAME_MASK 0xffffu
+#define LP_STRIDES_LIMIT 256u
 
 struct lp_name_text {
     const char *bytes; /* Borrowed for ever; NUL-terminated too. */
@@ -27,6 +33,12 @@ struct lp_name_text {
    short. Thread-safe; takes a lock. */
 lp_name_id lp_name_intern(const char *bytes, size_t len);
 struct lp_name_text lp_name_text(lp_name_id id);
+
+/* The id of a phase of which one entry in `stride` is measured; stride 1 gives the name itself. Where there are
+   LP_STRIDES_LIMIT strides already, a new one is refused: every entry is measured then. Takes a lock if the stride is not 1. */
+lp_phase_id lp_phase_sampled(lp_name_id name, uint32_t stride);
+/* The stride of a phase id, 1 for every entry; 0: there is no such phase. */
+uint32_t lp_phase_stride(lp_phase_id phase);
 
 /* Around fork: hold the table, so that the child does not inherit it locked or half changed. */
 void lp_names_before_fork(void);

@@ -10,6 +10,13 @@
  * children keeps its frame, marked as ended, until they have gone. What a child runs on beyond its parent's end is
  * counted as late, so that self times and roots still add up.
  *
+ * Entries nest on a strand: that of their thread, or that of the task which runs on it. The room above tells which task
+ * runs (lp_thread_run); nothing here knows how tasks come about. An exit on another thread posts its time to the entry,
+ * and the owner takes it up at its next boundary.
+ *
+ * A phase id may carry a sampling stride: then one entry in so many is measured, and between two of these a strand skips:
+ * nothing inside such an entry is recorded.
+ *
  * States of a recorder: it records while key is not 0. It begins idle, and a fork sets it back to idle in the child; the
  * first boundary in that state asks the hook `begin` for an image.
  *
@@ -44,6 +51,22 @@ struct lp_recorder_hooks {
     size_t (*thread_name)(void *context, char *name, size_t size);
 };
 
+/* One nesting of open entries: its stack in the image, and who it is. Used by its thread only. */
+struct lp_strand {
+    uint64_t task; /* as the room above knows it; 0: the thread's own strand, or one that is free */
+    void *host;    /* the room above's own; left as it is when the strand is freed and used again */
+    struct lp_stack *stack;
+    lp_ref stack_ref;
+    struct lp_node *skipped;          /* the node whose entry is skipped, while one is */
+    struct lp_strand *next_same;      /* in its place of the table, or the list of free ones */
+    struct lp_strand *next_of_thread; /* all but the thread's own */
+};
+
+/* Set in lp_thread.depth while the strand skips, so that no boundary takes the fast path. */
+#define LP_SKIPPING 0x40000000u
+/* Set in lp_entry.frame of a skipped entry; the rest is then its stack. */
+#define LP_ENTRY_SKIPPED 0x80000000u
+
 /* One thread's private side of its slot. Lives as long as the recorder; a later thread may take it over. */
 struct lp_thread {
     struct lp_recorder *recorder; /* Borrowed. */
@@ -51,16 +74,30 @@ struct lp_thread {
     struct lp_cpu cpu;
     uint64_t last_wall_ns;
     uint64_t serial;
+    /* The room above's own: to see whether another task may run by now, and since which CPU time it does. 0 in a new
+       slot. */
+    uint64_t host_version, host_since_cpu_ns;
+    /* Of the strand that runs: */
     uint32_t depth;
-    uint32_t n_nodes;
-    struct lp_node *node; /* of the deepest open entry, or the root */
-    struct lp_node *root, *last_node;
+    lp_ref stack_ref;
     struct lp_stack *stack;
+    struct lp_node *node; /* of the deepest open entry, or the root; nowhere while it skips */
+    uint64_t away_cpu_ns; /* as in the stack */
+    struct lp_strand *strand;
+
+    struct lp_strand own;
+    struct lp_strand *strands, *free_strands; /* Owned, by next_of_thread. */
+    struct lp_strand **places;                /* Owned: a hash table by task */
+    uint32_t n_places, n_tasks;
+    uint32_t n_nodes;
+    struct lp_node *root, *last_node;
     struct lp_slot *slot;
-    struct lp_table children; /* (parent ref, name id) -> node ref */
+    struct lp_table children; /* (parent ref, phase id) -> node ref */
     uint64_t first_serial;    /* that of the last entry before the slot was made */
     struct lp_thread *next;   /* guarded by the recorder's lock */
     uint64_t owner;           /* guarded by the recorder's lock: lp_thread_id of whose it is now; 0: nobody's */
+    uint32_t posted;          /* guarded by the recorder's lock: exits by other threads, not yet taken up */
+    struct lp_node nowhere;   /* stands for the node where nothing is recorded */
 };
 
 enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOPPED };
@@ -86,7 +123,7 @@ struct lp_recorder {
 struct lp_entry {
     struct lp_thread *thread; /* NULL: nothing was recorded */
     uint64_t serial;
-    uint32_t frame;
+    uint32_t frame; /* ref of its frame; or LP_ENTRY_SKIPPED and the ref of its stack */
 };
 
 /* What the calling thread used last. key tells a closed, forked or new recorder from the one meant. */
@@ -136,10 +173,46 @@ uint64_t lp_thread_id(void);
 bool lp_thread_is_mine(const struct lp_thread *thread);
 /* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */
 void lp_thread_end(struct lp_thread *thread);
+/* Takes up what other threads have posted. On that thread. */
+LP_COLD void lp_thread_reap(struct lp_thread *thread);
+/* Sends every thread once through lp_thread_find. */
+void lp_recorder_touch(struct lp_recorder *recorder);
 LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
-LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_name_id name);
+LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase);
 LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
 LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
+/* Whether this entry of a sampled phase is one to measure; else it is opened as skipped. */
+LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
+
+/* Strands. On their thread, all of them. */
+
+/* Makes the thread's own strand the one that runs, and forgets all others. */
+void lp_strands_begin(struct lp_thread *thread, lp_ref stack);
+void lp_strands_release(struct lp_thread *thread);
+/* The strand of a task; NULL if it has none. */
+struct lp_strand *lp_strand_find(struct lp_thread *thread, uint64_t task);
+/* A strand for a task that has none; NULL if memory is short. */
+struct lp_strand *lp_strand_make(struct lp_thread *thread, uint64_t task);
+/* Has the strand's task forgotten: what is open stays open, and is found by its entries only. */
+void lp_strand_orphan(struct lp_thread *thread, struct lp_strand *strand);
+/* Drops a task's strand if nothing is open on it. */
+void lp_strand_drop_if_empty(struct lp_thread *thread, struct lp_strand *strand);
+/* Takes over into the thread what has changed in the stack of the strand that runs. */
+void lp_strand_load(struct lp_thread *thread, struct lp_strand *strand);
+/* The node of the deepest open entry, or the root. */
+struct lp_node *lp_strand_node(const struct lp_thread *thread, const struct lp_stack *stack);
+
+/* From now on the thread runs this strand; CPU time until now is the former one's. */
+void lp_thread_run(struct lp_thread *thread, struct lp_strand *strand);
+/* The same since an earlier moment, at which the thread had used cpu_ns. */
+void lp_thread_run_since(struct lp_thread *thread, struct lp_strand *strand, uint64_t cpu_ns);
+/* The CPU time that the thread has used. */
+uint64_t lp_thread_cpu_ns(struct lp_thread *thread);
+/* The same where it is not known since when it runs: some time since the thread's last boundary. The CPU time since then,
+   which may be other tasks', is kept as unplaced. */
+void lp_thread_run_late(struct lp_thread *thread, struct lp_strand *strand);
+/* Calls release with the host of every strand of the recorder that has one. No thread may be inside a call any more. */
+void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(void *host));
 LP_NOINLINE struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name);
 LP_NOINLINE void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket);
 
@@ -195,26 +268,32 @@ LP_ALWAYS_INLINE void lp_hist_add(struct lp_thread *thread, struct lp_node *node
     LP_ADD(counts->counts[bucket % LP_HIST_PER_OCTAVE], 1);
 }
 
-/* Opens an entry of the phase `name` on the calling thread. */
-LP_ALWAYS_INLINE void lp_record_enter(struct lp_recorder *recorder, lp_name_id name, struct lp_entry *entry)
+/* The part of a parent's time that a child's measured time stands for. */
+LP_ALWAYS_INLINE uint64_t lp_share_of_parent(const struct lp_node *child, uint64_t wall_ns)
 {
-    struct lp_thread *thread = lp_thread_self(recorder);
-    entry->thread = NULL;
-    if (LP_UNLIKELY(!thread))
-        return;
+    return LP_LIKELY(child->phase_id <= LP_NAME_MASK) ? wall_ns : wall_ns * child->stride;
+}
+
+/* Opens an entry on the calling thread, whose side of its recorder this is. */
+LP_ALWAYS_INLINE void lp_thread_enter(struct lp_thread *thread, lp_phase_id phase, struct lp_entry *entry)
+{
+    struct lp_image *image = &thread->recorder->image;
     struct lp_node *parent = thread->node, *node;
+    entry->thread = NULL;
     if (LP_UNLIKELY(thread->depth >= LP_STACK_DEPTH)) {
         lp_record_enter_folded(thread);
         return;
     }
-    node = lp_image_at(&recorder->image, parent->hot_child);
-    if (LP_UNLIKELY(parent->hot_child == 0 || node->name_id != name)) {
-        node = lp_thread_child(thread, parent, name);
+    node = lp_image_at(image, parent->hot_child);
+    if (LP_UNLIKELY(parent->hot_child == 0 || node->phase_id != phase)) {
+        node = lp_thread_child(thread, parent, phase);
         if (!node) {
             lp_record_enter_folded(thread);
             return;
         }
     }
+    if (LP_UNLIKELY(phase > LP_NAME_MASK) && !lp_record_is_due(thread, node, entry))
+        return;
     struct lp_frame *frame = &thread->stack->frames[thread->depth];
     /* Released, so that who sees any of this sees that the last entry here has ended. */
     atomic_store_explicit(&frame->node, parent->hot_child, memory_order_release);
@@ -222,13 +301,22 @@ LP_ALWAYS_INLINE void lp_record_enter(struct lp_recorder *recorder, lp_name_id n
     atomic_store_explicit(&frame->child_wall_ns, 0, memory_order_release);
     entry->thread = thread;
     entry->serial = ++thread->serial;
-    entry->frame = thread->depth++;
+    entry->frame = thread->stack_ref + ++thread->depth; /* the line before the frames is the stack's own */
     thread->node = node;
     LP_SET(thread->stack->depth, thread->depth);
     struct lp_reading now = lp_thread_read(thread, LP_EDGE_ENTER);
     atomic_store_explicit(&frame->start_wall_ns, now.wall_ns, memory_order_release);
-    atomic_store_explicit(&frame->start_cpu_ns, now.cpu_ns, memory_order_release);
+    atomic_store_explicit(&frame->start_cpu_ns, now.cpu_ns - thread->away_cpu_ns, memory_order_release);
     atomic_store_explicit(&frame->serial, entry->serial, memory_order_release);
+}
+
+/* Opens an entry of a phase on the calling thread. */
+LP_ALWAYS_INLINE void lp_record_enter(struct lp_recorder *recorder, lp_phase_id phase, struct lp_entry *entry)
+{
+    struct lp_thread *thread = lp_thread_self(recorder);
+    entry->thread = NULL;
+    if (LP_LIKELY(thread))
+        lp_thread_enter(thread, phase, entry);
 }
 
 /* Closes it. Further calls with the same entry do nothing. */
@@ -237,11 +325,13 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     struct lp_thread *thread = entry->thread;
     if (LP_UNLIKELY(!thread))
         return;
-    struct lp_frame *frame = &thread->stack->frames[entry->frame];
+    struct lp_frame *frame = lp_image_at(&thread->recorder->image, entry->frame);
+    uint32_t depth;
     /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */
     if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
-                    entry->frame + 1 != thread->depth || LP_GET(frame->serial) != entry->serial ||
-                    (entry->frame > 0 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) || !LP_GET(*lp_fork_word))) {
+                    entry->frame != thread->stack_ref + (depth = thread->depth) ||
+                    LP_GET(frame->serial) != entry->serial || (depth > 1 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) ||
+                    !LP_GET(*lp_fork_word))) {
         lp_record_leave_slow(entry);
         return;
     }
@@ -254,28 +344,25 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     atomic_store_explicit(&frame->serial, 0, memory_order_relaxed);
     LP_ADD(node->core.calls, 1);
     LP_ADD(node->core.wall_ns, wall_ns);
-    LP_ADD(node->core.cpu_ns, now.cpu_ns - LP_GET(frame->start_cpu_ns));
+    LP_ADD(node->core.cpu_ns, now.cpu_ns - thread->away_cpu_ns - LP_GET(frame->start_cpu_ns));
     LP_ADD(node->core.child_wall_ns, child_ns);
     lp_core_end(&node->core);
     lp_hist_add(thread, node, wall_ns);
-    thread->depth = entry->frame;
-    LP_SET(thread->stack->depth, entry->frame);
+    thread->depth = depth - 1;
+    LP_SET(thread->stack->depth, depth - 1);
     thread->node = lp_image_at(&thread->recorder->image, node->parent);
-    if (entry->frame > 0)
-        LP_ADD(frame[-1].child_wall_ns, wall_ns);
+    if (depth > 1)
+        LP_ADD(frame[-1].child_wall_ns, lp_share_of_parent(node, wall_ns));
 }
 
 enum lp_count_result { LP_COUNT_OK = 0, LP_COUNT_OVERFLOW = -1 };
 
 /* Adds n to a counter of the innermost open phase of the calling thread, or of the root. LP_COUNT_OVERFLOW leaves the
    counter as it was. A counter that finds no room is counted as lost. */
-LP_ALWAYS_INLINE enum lp_count_result lp_record_count(struct lp_recorder *recorder, lp_name_id name, int64_t n)
+LP_ALWAYS_INLINE enum lp_count_result lp_thread_count(struct lp_thread *thread, lp_name_id name, int64_t n)
 {
-    struct lp_thread *thread = lp_thread_self(recorder);
-    if (LP_UNLIKELY(!thread))
-        return LP_COUNT_OK;
     struct lp_node *node = thread->node;
-    struct lp_counter *counter = lp_image_at(&recorder->image, node->hot_counter);
+    struct lp_counter *counter = lp_image_at(&thread->recorder->image, node->hot_counter);
     if (LP_UNLIKELY(node->hot_counter == 0 || counter->name_id != name)) {
         counter = lp_thread_counter(thread, name);
         if (!counter)
@@ -294,6 +381,12 @@ LP_ALWAYS_INLINE enum lp_count_result lp_record_count(struct lp_recorder *record
         LP_SET(counter->max, n);
     atomic_store_explicit(&counter->done, LP_GET(counter->begun), memory_order_release);
     return LP_COUNT_OK;
+}
+
+LP_ALWAYS_INLINE enum lp_count_result lp_record_count(struct lp_recorder *recorder, lp_name_id name, int64_t n)
+{
+    struct lp_thread *thread = lp_thread_self(recorder);
+    return LP_LIKELY(thread) ? lp_thread_count(thread, name, n) : LP_COUNT_OK;
 }
 
 #endif

@@ -85,13 +85,18 @@ void lp_recorder_start(struct lp_recorder *recorder)
     atomic_store(&recorder->key, atomic_fetch_add(&last_key, 1) + 1);
 }
 
-void lp_recorder_wake(struct lp_recorder *recorder)
+void lp_recorder_touch(struct lp_recorder *recorder)
 {
     uint64_t key = atomic_load(&recorder->key);
-    atomic_store(&recorder->wake, key != 0);
     /* Not if it was stopped meanwhile: that is for good. */
     if (key != 0)
         atomic_compare_exchange_strong(&recorder->key, &key, atomic_fetch_add(&last_key, 1) + 1);
+}
+
+void lp_recorder_wake(struct lp_recorder *recorder)
+{
+    atomic_store(&recorder->wake, atomic_load(&recorder->key) != 0);
+    lp_recorder_touch(recorder);
 }
 
 void lp_recorder_stop(struct lp_recorder *recorder)
@@ -115,6 +120,7 @@ void lp_recorder_release(struct lp_recorder *recorder)
         struct lp_thread *thread = recorder->threads;
         recorder->threads = thread->next;
         lp_table_release(&thread->children);
+        lp_strands_release(thread);
         free(thread);
     }
     lp_table_release(&recorder->paths);
@@ -182,8 +188,8 @@ size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size
     size_t len = node->depth + 1;
     if (len > size)
         return 0;
-    path[len - 1] = atomic_load(&recorder->overflow_name);
+    path[len - 1] = atomic_load(&recorder->overflow_name) & LP_NAME_MASK;
     for (size_t i = len - 1; i-- > 0; node = lp_image_at(&recorder->image, node->parent))
-        path[i] = node->name_id;
+        path[i] = node->phase_id & LP_NAME_MASK;
     return len;
 }

@@ -28,20 +28,34 @@ static lp_ref ref_of(const struct lp_recorder *recorder, const void *place)
     return (lp_ref)((size_t)((const char *)place - recorder->image.base) / LP_LINE);
 }
 
-static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent, lp_name_id name, lp_ref name_ref)
+/* Of a node that is entered once in so many entries of its parent; never beyond what the field holds. */
+static uint32_t stride_below_root(const struct lp_node *parent, uint32_t stride)
+{
+    uint32_t above = LP_GET(parent->core.stride), all;
+    return __builtin_mul_overflow(above ? above : 1, stride, &all) ? UINT32_MAX : all;
+}
+
+static uint64_t hash_of_path(const struct lp_node *parent, lp_phase_id phase)
+{
+    return (parent->path_hash ^ (phase & LP_NAME_MASK)) * 0xff51afd7ed558ccdu + 1;
+}
+
+static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase, lp_ref name_ref)
 {
     struct lp_recorder *recorder = thread->recorder;
     lp_ref ref = lp_image_alloc(&recorder->image, sizeof(struct lp_node));
     if (!ref)
         return NULL;
     struct lp_node *node = lp_image_at(&recorder->image, ref);
-    node->name_id = name;
+    node->phase_id = phase;
     node->name = name_ref;
     node->index = thread->n_nodes++;
     if (parent) {
         node->parent = ref_of(recorder, parent);
         node->depth = parent->depth + 1;
-        node->path_hash = (parent->path_hash ^ name) * 0xff51afd7ed558ccdu + 1;
+        node->path_hash = hash_of_path(parent, phase);
+        node->stride = lp_phase_stride(phase);
+        LP_SET(node->core.stride, stride_below_root(parent, node->stride));
         atomic_store_explicit(&thread->last_node->next_in_slot, ref, memory_order_release);
     }
     thread->last_node = node;
@@ -61,13 +75,12 @@ static bool make_slot_locked(struct lp_thread *thread, lp_ref name)
         return false;
     lp_table_reset(&thread->children);
     thread->slot = lp_image_at(&recorder->image, slot);
-    thread->stack = lp_image_at(&recorder->image, stack);
-    thread->root = thread->node = root;
+    thread->root = root;
     root->path_hash = 1;
-    thread->depth = 0;
+    lp_strands_begin(thread, stack);
     thread->first_serial = thread->serial;
     thread->slot->root = ref_of(recorder, root);
-    thread->slot->stack = stack;
+    LP_SET(thread->slot->last_stack, stack);
     LP_SET(thread->slot->name, name);
     LP_SET(thread->slot->older, atomic_load(&header->last_slot));
     atomic_store_explicit(&header->last_slot, slot, memory_order_release);
@@ -113,6 +126,8 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
         return NULL;
     }
     thread->owner = lp_thread_id();
+    thread->posted = 0;
+    thread->host_version = thread->host_since_cpu_ns = 0;
     thread->last_wall_ns = 0;
     lp_cpu_init(&thread->cpu);
     LP_SET(thread->slot->name, name_ref);
@@ -164,7 +179,12 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
     uint64_t key = atomic_load(&recorder->key);
     pthread_mutex_lock(&recorder->lock);
     struct lp_thread *thread = mine_locked(recorder);
+    bool posted = thread && thread->posted > 0;
+    if (posted)
+        thread->posted = 0;
     pthread_mutex_unlock(&recorder->lock);
+    if (posted)
+        lp_thread_reap(thread);
     if (!thread) {
         size_t len =
             recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
@@ -183,32 +203,32 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
 }
 
 /* Looks the path up among those known to any thread; false, with the first such path kept, if there is no place. */
-static bool admit_path_locked(struct lp_recorder *recorder, struct lp_node *parent, lp_name_id name)
+static bool admit_path_locked(struct lp_recorder *recorder, struct lp_node *parent, lp_phase_id phase)
 {
-    uint64_t hash = (parent->path_hash ^ name) * 0xff51afd7ed558ccdu + 1;
+    uint64_t hash = hash_of_path(parent, phase);
     if (lp_table_get(&recorder->paths, hash | 1))
         return true;
-    if (recorder->paths.used < LP_PATHS_LIMIT && name != LP_NAME_NONE)
+    if (recorder->paths.used < LP_PATHS_LIMIT)
         return lp_table_put(&recorder->paths, hash | 1, 1);
     if (atomic_load(&recorder->overflow_parent) == 0) {
-        atomic_store(&recorder->overflow_name, name);
+        atomic_store(&recorder->overflow_name, phase & LP_NAME_MASK);
         atomic_store(&recorder->overflow_parent, ref_of(recorder, parent));
     }
     return false;
 }
 
 /* With the recorder's lock held, so that no fork cuts the thread's table in half: a child may take it over. */
-static lp_ref new_child_locked(struct lp_thread *thread, struct lp_node *parent, lp_name_id name, uint64_t key)
+static lp_ref new_child_locked(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase, uint64_t key)
 {
     struct lp_recorder *recorder = thread->recorder;
-    if (!admit_path_locked(recorder, parent, name)) {
+    if (!admit_path_locked(recorder, parent, phase)) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
         return 0;
     }
-    lp_ref name_ref = name_ref_locked(recorder, name);
+    lp_ref name_ref = name_ref_locked(recorder, phase & LP_NAME_MASK);
     struct lp_node *node = NULL;
     if (name_ref && lp_table_reserve(&thread->children))
-        node = new_node(thread, parent, name, name_ref);
+        node = new_node(thread, parent, phase, name_ref);
     if (!node) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_IMAGE_FULL);
         return 0;
@@ -217,14 +237,19 @@ static lp_ref new_child_locked(struct lp_thread *thread, struct lp_node *parent,
     return ref_of(recorder, node);
 }
 
-struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_name_id name)
+static bool is_phase(lp_phase_id phase)
+{
+    return lp_name_text(phase & LP_NAME_MASK).len > 0 && lp_phase_stride(phase) > 0;
+}
+
+struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase)
 {
     struct lp_recorder *recorder = thread->recorder;
-    uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | name;
+    uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | phase;
     lp_ref ref = lp_table_get(&thread->children, key);
-    if (!ref && lp_name_text(name).len > 0) { /* what is no name records nothing */
+    if (!ref && is_phase(phase)) { /* what is no name records nothing */
         pthread_mutex_lock(&recorder->lock);
-        ref = new_child_locked(thread, parent, name, key);
+        ref = new_child_locked(thread, parent, phase, key);
         pthread_mutex_unlock(&recorder->lock);
     }
     if (!ref)
@@ -235,7 +260,7 @@ struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent
 
 void lp_record_enter_folded(struct lp_thread *thread)
 {
-    if (thread->depth >= LP_STACK_DEPTH)
+    if (thread->depth >= LP_STACK_DEPTH && !(thread->depth & LP_SKIPPING))
         lp_image_trouble(&thread->recorder->image, LP_TROUBLE_FOLDED_DEPTH);
 }
 
@@ -257,6 +282,8 @@ struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name)
     struct lp_recorder *recorder = thread->recorder;
     struct lp_node *node = thread->node;
     struct lp_counter *counter;
+    if (node == &thread->nowhere)
+        return NULL;
     for (lp_ref ref = LP_GET(node->last_counter); ref; ref = counter->older) {
         counter = lp_image_at(&recorder->image, ref);
         if (counter->name_id == name) {

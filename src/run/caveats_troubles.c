@@ -24,11 +24,15 @@ static const struct trouble troubles[] = {
      "its time is in the parent phase, or missing in a histogram"},
     {"lost_counters", "troubles", "count() found no place", "count()s found no place", "a counter is too low"},
     {"foreign_exits", "troubles", "phase was left on another thread", "phases were left on another thread",
-     "it stayed open until its own thread ended, with that thread's later phases inside it"},
+     "its wall time ends there, and its CPU time was not measured"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
      "it had ended before, with its thread or with the phase around it"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
+
+/* No count but a time, of which next to nothing is not worth a word. */
+#define UNPLACED_CPU "unplaced_cpu_ns"
+#define UNPLACED_WORTH_NAMING_NS 1000000u
 
 /* Which workers are meant: how many, the first few, and the sum of their counts. */
 struct concerned {
@@ -81,8 +85,24 @@ static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *r
     lp_run_caveat_add(list, trouble->kind, &line);
 }
 
+static void caveat_unplaced_cpu(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    struct concerned concerned = find_concerned(run, (struct lp_span){UNPLACED_CPU, sizeof UNPLACED_CPU - 1});
+    if (concerned.count < UNPLACED_WORTH_NAMING_NS)
+        return;
+    lp_run_line_duration(&line, concerned.count);
+    lp_run_line_add(&line,
+                    " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
+    add_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, "troubles", &line);
+}
+
 static bool is_known(struct lp_span name)
 {
+    if (lp_text_equal(name, (struct lp_span){UNPLACED_CPU, sizeof UNPLACED_CPU - 1}))
+        return true;
     for (size_t i = 0; i < N_TROUBLES; i++)
         if (lp_text_equal(name, (struct lp_span){troubles[i].name, strlen(troubles[i].name)}))
             return true;
@@ -128,6 +148,7 @@ void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp
 {
     for (size_t i = 0; i < N_TROUBLES; i++)
         caveat_known(list, run, &troubles[i]);
+    caveat_unplaced_cpu(list, run);
     caveats_unknown(list, run);
     caveat_private_image(list, run);
 }

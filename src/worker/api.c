@@ -99,7 +99,7 @@ lp_name lp_intern(const char *name)
 lp_phase lp_enter(lp_profiler *profiler, lp_name name)
 {
     struct lp_entry entry = {0};
-    if (LP_LIKELY(profiler && name != LP_NAME_NONE))
+    if (LP_LIKELY(profiler && name != LP_NAME_NONE && name <= LP_NAME_MASK))
         lp_record_enter(lp_worker_recorder(worker_of(profiler)), name, &entry);
     return (lp_phase){entry.thread, entry.serial, entry.frame};
 }

@@ -4,19 +4,22 @@
 #include "worker/internal.h"
 
 #define HIST_TRIES 4
+#define POSTED_BUCKETS 32
+#define STACKS_BUDGET ((size_t)1 << 26) /* readings of a stack in one document: enough for 10,000 tasks in any phase */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes", [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",     [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",         [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",   [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
 struct budget {
-    size_t slots, nodes, counters;
+    size_t slots, nodes, counters, stacks;
 };
 
 static bool spend(size_t *left)
@@ -24,23 +27,23 @@ static bool spend(size_t *left)
     return *left > 0 && (*left)-- > 0;
 }
 
-/* A copy of one slot's stack at one moment. */
-struct open_stack {
-    uint32_t depth;
-    bool cpu_known;
-    uint64_t now_ns, cpu_ns; /* the moment, and the thread's CPU time at it */
-    struct open_entry {
-        lp_ref node;
-        uint64_t serial, start_wall_ns, start_cpu_ns, end_wall_ns, child_wall_ns;
-        bool ended;
-        const struct lp_frame *frame;
-    } entries[LP_STACK_DEPTH];
+/* One slot's stacks, and the moment at which what is open on them is settled. */
+struct open_stacks {
+    const struct lp_view *view;
+    const struct lp_slot *slot;
+    struct budget *budget;
+    uint64_t now_ns, thread_cpu_ns;
+    bool cpu_known; /* thread_cpu_ns is the thread's CPU time at that moment */
 };
 
-/* What a node's open entries have used up to the moment. */
+/* What a node's open entries have used up to the moment; apart from them, what the entries used that another thread has
+   ended while their own has not met it yet. */
 struct open_figures {
     uint64_t calls, wall_ns, cpu_ns, child_wall_ns, late_wall_ns;
     bool cpu_known;
+    uint64_t check; /* changes when an entry ends */
+    struct lp_core_copy posted;
+    uint16_t posted_buckets[POSTED_BUCKETS];
 };
 
 static uint64_t since(uint64_t from_ns, uint64_t to_ns)
@@ -56,58 +59,103 @@ static bool thread_cpu(const struct lp_view *view, uint64_t tid, enum lp_documen
     return owner == LP_OWNER_SELF ? lp_cpu_of_thread(tid, cpu_ns) : lp_thread_cpu_read(header->pid, tid, cpu_ns);
 }
 
-static void take_stack(struct open_stack *open, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
-                       enum lp_document_owner owner)
+/* A frame as it is now; serial 0 if nothing is open there, or only since the moment. */
+struct open_entry {
+    uint64_t serial, start_wall_ns, start_cpu_ns, end_wall_ns, child_wall_ns;
+    lp_ref node;
+    bool ended, posted;
+};
+
+static struct open_entry read_frame(const struct lp_frame *frame, uint64_t now_ns)
 {
-    const struct lp_stack *stack = lp_view_at(view, slot->stack, sizeof *stack);
-    open->depth = stack ? GET(stack->depth) : 0;
-    open->depth = open->depth < LP_STACK_DEPTH ? open->depth : LP_STACK_DEPTH;
-    open->now_ns = now_ns;
-    for (uint32_t i = 0; i < open->depth; i++) {
-        const struct lp_frame *frame = &stack->frames[i];
-        open->entries[i] = (struct open_entry){
-            .serial = atomic_load_explicit(&frame->serial, memory_order_acquire),
-            .node = GET(frame->node),
-            .start_wall_ns = GET(frame->start_wall_ns),
-            .start_cpu_ns = GET(frame->start_cpu_ns),
-            .end_wall_ns = GET(frame->end_wall_ns),
-            .child_wall_ns = GET(frame->child_wall_ns),
-            .ended = GET(frame->state) == LP_FRAME_ENDED,
-            .frame = frame,
-        };
-    }
-    open->cpu_known = open->depth > 0 && thread_cpu(view, GET(slot->tid), owner, &open->cpu_ns);
+    struct open_entry entry = {
+        .serial = atomic_load_explicit(&frame->serial, memory_order_acquire),
+        .node = GET(frame->node),
+        .start_wall_ns = GET(frame->start_wall_ns),
+        .start_cpu_ns = GET(frame->start_cpu_ns),
+        .end_wall_ns = GET(frame->end_wall_ns),
+        .child_wall_ns = GET(frame->child_wall_ns),
+        .ended = GET(frame->state) == LP_FRAME_ENDED,
+    };
+    uint64_t posted = atomic_load_explicit(&frame->posted_serial, memory_order_acquire);
+    entry.posted = posted != 0 && posted == entry.serial;
+    if (entry.posted)
+        entry.end_wall_ns = GET(frame->posted_wall_ns);
+    if (entry.start_wall_ns > now_ns)
+        entry.serial = 0;
+    return entry;
 }
 
-/* True if the node had open entries, with their figures; *stands is false if one of them ended meanwhile. */
-static bool open_figures(struct open_figures *figures, const struct lp_view *view, const struct open_stack *open,
-                         lp_ref node, bool *stands)
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 {
-    *figures = (struct open_figures){.cpu_known = open->cpu_known};
-    *stands = true;
-    for (uint32_t i = 0; i < open->depth; i++) {
-        const struct open_entry *entry = &open->entries[i];
-        if (entry->node != node || entry->ended || entry->serial == 0)
-            continue;
-        if (!lp_view_frame_holds(view, entry->frame, entry->serial)) {
-            *stands = false;
-            continue;
-        }
-        uint64_t wall_ns = since(entry->start_wall_ns, open->now_ns);
-        uint64_t child_ns = entry->child_wall_ns;
-        if (i + 1 < open->depth && !entry[1].ended && entry[1].serial)
-            child_ns += since(entry[1].start_wall_ns, open->now_ns);
-        uint64_t cpu_ns = since(entry->start_cpu_ns, open->cpu_ns);
-        figures->calls++;
-        figures->wall_ns += wall_ns;
-        figures->child_wall_ns += child_ns < wall_ns ? child_ns : wall_ns;
-        figures->cpu_ns += cpu_ns < wall_ns ? cpu_ns : wall_ns;
-        if (i > 0 && entry[-1].ended)
-            figures->late_wall_ns +=
-                since(entry[-1].end_wall_ns > entry->start_wall_ns ? entry[-1].end_wall_ns : entry->start_wall_ns,
-                      open->now_ns);
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* CPU time of an entry of this stack up to the moment. */
+static uint64_t stack_cpu(const struct open_stacks *open, const struct lp_stack *stack, uint64_t start_cpu_ns)
+{
+    uint64_t left_ns = GET(stack->left_cpu_ns), now_ns = left_ns ? left_ns : open->thread_cpu_ns;
+    return since(start_cpu_ns, since(GET(stack->away_cpu_ns), now_ns));
+}
+
+static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t child_ns, uint64_t late_ns)
+{
+    struct lp_core_copy *posted = &figures->posted;
+    posted->calls++;
+    posted->wall_ns += wall_ns;
+    posted->nocpu_wall_ns += wall_ns;
+    posted->child_wall_ns += child_ns;
+    posted->late_wall_ns += late_ns;
+    if (posted->calls <= POSTED_BUCKETS) /* else their calls stand without a duration */
+        figures->posted_buckets[posted->calls - 1] = (uint16_t)lp_hist_bucket_of(wall_ns);
+}
+
+static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_stack *stack,
+                           uint32_t i, uint32_t depth)
+{
+    const struct lp_frame *frame = &stack->frames[i];
+    struct open_entry entry = read_frame(frame, open->now_ns), above = {0}, below = {0};
+    if (i > 0)
+        above = read_frame(&frame[-1], open->now_ns);
+    if (i + 1 < depth)
+        below = read_frame(&frame[1], open->now_ns);
+    if (entry.ended || entry.serial == 0 || !lp_view_frame_holds(open->view, frame, entry.serial))
+        return;
+    uint64_t end_ns = entry.posted ? later(entry.end_wall_ns, entry.start_wall_ns) : open->now_ns;
+    uint64_t wall_ns = since(entry.start_wall_ns, end_ns), child_ns = entry.child_wall_ns, late_ns = 0;
+    if (!below.ended && below.serial)
+        child_ns += since(below.start_wall_ns, end_ns);
+    child_ns = child_ns < wall_ns ? child_ns : wall_ns;
+    if (above.ended || (above.serial && above.posted))
+        late_ns = since(later(above.end_wall_ns, entry.start_wall_ns), end_ns);
+    figures->check += entry.serial + entry.posted;
+    if (entry.posted) {
+        add_posted(figures, wall_ns, child_ns, late_ns);
+        return;
     }
-    return figures->calls > 0;
+    uint64_t cpu_ns = stack_cpu(open, stack, entry.start_cpu_ns);
+    figures->calls++;
+    figures->wall_ns += wall_ns;
+    figures->child_wall_ns += child_ns;
+    figures->late_wall_ns += late_ns;
+    figures->cpu_ns += cpu_ns < wall_ns ? cpu_ns : wall_ns;
+}
+
+/* What the node's open entries have used. They are read as they are now, but those that began after the moment do not
+   count: a later reading has the same entries, or some of them ended. */
+static void open_figures(struct open_figures *figures, const struct open_stacks *open, lp_ref node)
+{
+    const struct lp_stack *stack;
+    *figures = (struct open_figures){.cpu_known = open->cpu_known};
+    lp_ref ref = atomic_load_explicit(&open->slot->last_stack, memory_order_acquire);
+    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks);
+         ref = GET(stack->older)) {
+        uint32_t depth = GET(stack->depth);
+        depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH;
+        for (uint32_t i = 0; i < depth; i++)
+            if (GET(stack->frames[i].node) == node)
+                add_open_entry(figures, open, stack, i, depth);
+    }
 }
 
 static void emit_if(struct lp_emit *emit, const char *key, uint64_t value)
@@ -139,12 +187,26 @@ static void emit_histogram(struct lp_emit *emit, const struct lp_hist_copy *hist
         lp_emit_string_end(emit);
 }
 
-static void emit_counter(struct lp_emit *emit, const struct lp_name *name, const struct lp_counter_copy *copy)
+/* What one entry in so many stands for. */
+static uint64_t scaled(uint64_t figure, uint32_t stride)
+{
+    uint64_t all;
+    return __builtin_mul_overflow(figure, stride, &all) || all > INT64_MAX ? INT64_MAX : all;
+}
+
+static int64_t scaled_sum(int64_t sum, uint32_t stride)
+{
+    int64_t all;
+    return __builtin_mul_overflow(sum, (int64_t)stride, &all) ? (sum < 0 ? INT64_MIN : INT64_MAX) : all;
+}
+
+static void emit_counter(struct lp_emit *emit, const struct lp_name *name, const struct lp_counter_copy *copy,
+                         uint32_t stride)
 {
     lp_emit_text_key(emit, name->bytes, name->len);
     lp_emit_open(emit, '[');
-    lp_emit_i64(emit, copy->sum);
-    lp_emit_u64(emit, copy->calls);
+    lp_emit_i64(emit, scaled_sum(copy->sum, stride));
+    lp_emit_u64(emit, scaled(copy->calls, stride));
     lp_emit_i64(emit, copy->min);
     lp_emit_i64(emit, copy->max);
     lp_emit_close(emit, ']');
@@ -154,6 +216,7 @@ static void emit_counters(struct lp_emit *emit, const struct lp_view *view, cons
                           struct budget *budget)
 {
     const struct lp_counter *counter;
+    uint32_t stride = GET(node->core.stride);
     bool any = false;
     lp_ref ref = atomic_load_explicit(&node->last_counter, memory_order_acquire);
     for (; (counter = lp_view_at(view, ref, sizeof *counter)) && spend(&budget->counters); ref = counter->older) {
@@ -167,7 +230,7 @@ static void emit_counters(struct lp_emit *emit, const struct lp_view *view, cons
             lp_emit_open(emit, '{');
         }
         any = true;
-        emit_counter(emit, name, &copy);
+        emit_counter(emit, name, &copy, stride > 0 ? stride : 1);
     }
     if (any)
         lp_emit_close(emit, '}');
@@ -188,31 +251,64 @@ struct node_figures {
     struct lp_core_copy core;
     struct lp_hist_copy hist;
     struct open_figures open;
-    bool any_open;
 };
 
-static void take_core_and_open(struct node_figures *figures, const struct lp_view *view, const struct lp_node *node,
-                               const struct open_stack *open, lp_ref ref)
+static void take_core_and_open(struct node_figures *figures, const struct open_stacks *open, const struct lp_node *node,
+                               lp_ref ref)
 {
-    bool before, stands;
+    uint64_t before;
     do { /* until no entry ended around the reading of the core: it would be in both figures, or in neither */
-        open_figures(&figures->open, view, open, ref, &before);
-        lp_view_core(view, node, &figures->core);
-        figures->any_open = open_figures(&figures->open, view, open, ref, &stands);
-    } while (before != stands);
+        open_figures(&figures->open, open, ref);
+        before = figures->open.check;
+        lp_view_core(open->view, node, &figures->core);
+        open_figures(&figures->open, open, ref);
+    } while (before != figures->open.check && open->budget->stacks > 0);
+}
+
+static void add_posted_to_core(struct node_figures *figures)
+{
+    const struct lp_core_copy *posted = &figures->open.posted;
+    struct lp_core_copy *core = &figures->core;
+    if (posted->calls == 0)
+        return;
+    core->calls += posted->calls;
+    core->wall_ns += posted->wall_ns;
+    core->nocpu_wall_ns += posted->nocpu_wall_ns;
+    core->child_wall_ns += posted->child_wall_ns;
+    core->late_wall_ns += posted->late_wall_ns;
+    for (size_t i = 0; i < posted->calls && i < POSTED_BUCKETS; i++)
+        figures->hist.counts[figures->open.posted_buckets[i]]++;
+}
+
+static void scale(struct node_figures *figures)
+{
+    struct lp_core_copy *core = &figures->core;
+    uint32_t stride = core->stride;
+    if (stride <= 1)
+        return;
+    core->calls = scaled(core->calls, stride);
+    core->wall_ns = scaled(core->wall_ns, stride);
+    core->cpu_ns = scaled(core->cpu_ns, stride);
+    core->nocpu_wall_ns = scaled(core->nocpu_wall_ns, stride);
+    core->child_wall_ns = scaled(core->child_wall_ns, stride);
+    core->late_wall_ns = scaled(core->late_wall_ns, stride);
+    for (size_t i = 0; i < sizeof figures->hist.counts / sizeof figures->hist.counts[0]; i++)
+        figures->hist.counts[i] = scaled(figures->hist.counts[i], stride);
 }
 
 /* The histogram of a copy is older than the figures beside it, which are read again. Where entries end faster than both
    can be read, the two stay apart by those that ended in between. */
-static void take_figures(struct node_figures *figures, const struct lp_view *view, const struct lp_node *node,
-                         const struct open_stack *open, lp_ref ref)
+static void take_figures(struct node_figures *figures, const struct open_stacks *open, const struct lp_node *node,
+                         lp_ref ref)
 {
-    take_core_and_open(figures, view, node, open, ref);
-    lp_view_hist(view, node, false, &figures->hist);
+    take_core_and_open(figures, open, node, ref);
+    lp_view_hist(open->view, node, false, &figures->hist);
     for (int i = 0; figures->hist.total != figures->core.calls && i < HIST_TRIES; i++) {
-        take_core_and_open(figures, view, node, open, ref);
-        lp_view_hist(view, node, true, &figures->hist);
+        take_core_and_open(figures, open, node, ref);
+        lp_view_hist(open->view, node, true, &figures->hist);
     }
+    add_posted_to_core(figures);
+    scale(figures);
 }
 
 static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const struct node_figures *figures)
@@ -227,7 +323,7 @@ static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const
     emit_if(emit, "nocpu_wall_ns", core->nocpu_wall_ns);
     emit_if(emit, "child_wall_ns", core->child_wall_ns);
     emit_if(emit, "late_wall_ns", core->late_wall_ns);
-    if (figures->any_open) {
+    if (open->calls > 0) {
         emit_if(emit, "open_calls", open->calls);
         emit_if(emit, "open_wall_ns", open->wall_ns);
         emit_if(emit, "open_child_wall_ns", open->child_wall_ns);
@@ -238,10 +334,10 @@ static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const
         emit_if(emit, "stride", core->stride);
 }
 
-static void emit_node(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node, lp_ref ref,
-                      const struct open_stack *open, struct budget *budget)
+static void emit_node(struct lp_emit *emit, const struct open_stacks *open, const struct lp_node *node, lp_ref ref)
 {
     struct node_figures figures;
+    const struct lp_view *view = open->view;
     lp_emit_newline(emit);
     lp_emit_open(emit, '{');
     if (node->index > 0) {
@@ -251,18 +347,18 @@ static void emit_node(struct lp_emit *emit, const struct lp_view *view, const st
         lp_emit_u64(emit, parent ? parent->index : 0);
         lp_emit_key(emit, "name");
         lp_emit_text(emit, name ? name->bytes : "", name ? name->len : 0);
-        take_figures(&figures, view, node, open, ref);
+        take_figures(&figures, open, node, ref);
         emit_figures(emit, view, &figures);
         emit_histogram(emit, &figures.hist);
     }
-    emit_counters(emit, view, node, budget);
+    emit_counters(emit, view, node, open->budget);
     lp_emit_close(emit, '}');
 }
 
 static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const struct lp_slot *slot, uint64_t now_ns,
                       enum lp_document_owner owner, struct budget *budget)
 {
-    struct open_stack open;
+    struct open_stacks open = {.view = view, .slot = slot, .budget = budget, .now_ns = now_ns};
     const struct lp_name *name = lp_view_name(view, GET(slot->name));
     const struct lp_node *node;
     lp_emit_newline(emit);
@@ -275,11 +371,11 @@ static void emit_slot(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_bool(emit, GET(slot->alive) != 0);
     lp_emit_key(emit, "nodes");
     lp_emit_open(emit, '[');
-    take_stack(&open, view, slot, now_ns, owner);
+    open.cpu_known = thread_cpu(view, GET(slot->tid), owner, &open.thread_cpu_ns);
     lp_ref ref = slot->root;
     for (; (node = lp_view_at(view, ref, sizeof *node)) && spend(&budget->nodes);
          ref = atomic_load_explicit(&node->next_in_slot, memory_order_acquire))
-        emit_node(emit, view, node, ref, &open, budget);
+        emit_node(emit, &open, node, ref);
     lp_emit_close(emit, ']');
     lp_emit_close(emit, '}');
 }
@@ -333,7 +429,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_open(emit, '[');
     const struct lp_slot *slot;
     struct budget budget = {view->size / sizeof(struct lp_slot), view->size / sizeof(struct lp_node),
-                            view->size / sizeof(struct lp_counter)};
+                            view->size / sizeof(struct lp_counter), STACKS_BUDGET};
     lp_ref ref = atomic_load_explicit(&header->last_slot, memory_order_acquire);
     for (; (slot = lp_view_at(view, ref, sizeof *slot)) && spend(&budget.slots); ref = GET(slot->older))
         emit_slot(emit, view, slot, written->monotonic_ns, owner, &budget);

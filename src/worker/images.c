@@ -36,20 +36,32 @@ static bool owner_lives(const struct lp_header *header, int fd)
     return locked(fd);
 }
 
+/* When the entry began that began last of those whose frames are there. */
+static uint64_t last_start_ns(const struct lp_view *view, const struct lp_slot *slot, size_t *left)
+{
+    const struct lp_stack *stack;
+    uint64_t latest = 0;
+    lp_ref ref = GET(slot->last_stack);
+    for (; *left > 0 && (stack = lp_view_at(view, ref, sizeof *stack)); ref = GET(stack->older), --*left) {
+        for (unsigned i = 0; i < LP_STACK_DEPTH; i++) {
+            uint64_t start = GET(stack->frames[i].start_wall_ns);
+            latest = start > latest ? start : latest;
+        }
+    }
+    return latest;
+}
+
 /* The latest moment of which the image has any trace. */
 static uint64_t last_seen_ns(const struct lp_view *view)
 {
     const struct lp_header *header = lp_view_header(view);
     uint64_t latest = GET(header->heartbeat_ns);
     const struct lp_slot *slot;
-    size_t left = view->size / sizeof *slot;
+    size_t left = view->size / sizeof *slot, stacks_left = view->size / sizeof(struct lp_stack);
     for (lp_ref ref = GET(header->last_slot); left-- && (slot = lp_view_at(view, ref, sizeof *slot));
          ref = GET(slot->older)) {
-        const struct lp_stack *stack = lp_view_at(view, slot->stack, sizeof *stack);
-        for (unsigned i = 0; stack && i < LP_STACK_DEPTH; i++) {
-            uint64_t start = GET(stack->frames[i].start_wall_ns);
-            latest = start > latest ? start : latest;
-        }
+        uint64_t start_ns = last_start_ns(view, slot, &stacks_left);
+        latest = start_ns > latest ? start_ns : latest;
     }
     return latest;
 }

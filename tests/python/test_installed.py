@@ -25,7 +25,7 @@ def test_the_functions_use_the_installed_profiler_D1_D3(run_dir: Path) -> None:
     with make(run_dir, install=True) as profiler:
         assert accounting.installed_profiler() is profiler
         assert accounting.current() == ""
-        with accounting.phase("a"), accounting.phase("b/c", io=True, sample=0.5):
+        with accounting.phase("a"), accounting.phase("b/c", io=True, sample=1.0):
             accounting.count("n", 3)
             accounting.count("n")
             assert accounting.current() == profiler.current() == "a/b/c"

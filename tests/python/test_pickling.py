@@ -51,6 +51,21 @@ def test_a_copied_phase_is_of_the_same_profiler(
         assert own.current() == ""
 
 
+@pytest.mark.parametrize("copied", [through_pickle, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("n", [1, 3, 100, 4_000_000_000])
+def test_a_copied_phase_has_the_same_options(
+    profiler: Profiler,
+    finish: Callable[[], Run],
+    copied: Callable[[Phase], Phase],
+    n: int,
+) -> None:
+    handle = copied(profiler.phase("a", sample=1 / n))
+    for _ in range(6):
+        with handle:
+            pass
+    assert finish().tree[("a",)].stride == (n, n)
+
+
 def test_what_is_off_stays_off(run_dir: Path, profiler: Profiler) -> None:
     off = Profiler(run_dir / "off", "role", enabled=False)
     again = through_pickle(off)
