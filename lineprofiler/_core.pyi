@@ -110,7 +110,10 @@ def ancestor_run_id(run_dir: str | os.PathLike[str], /) -> str | None:
     """Return the run id of the nearest ancestor with an open profiler in that directory."""
 
 def phase_parts(phase: Phase, /) -> tuple[Recorder | None, dict[str, Any]]:
-    """Return a phase's recorder, and the options of phase() beside the name. See src/python/parts.c."""
+    """Return a phase's recorder, and the options of phase() beside the name.
+
+    See src/python/parts.c.
+    """
 
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""
