@@ -260,7 +260,7 @@ static void change_the_header(void *context)
     *header = good;
     for (size_t cut = 0; cut < len; cut = cut * 2 + 100) {
         put_image(name, bytes, cut);
-        in_grandchild((void (*)(const void *))find_none, NULL);
+        in_grandchild(find_none, NULL);
         if (cut * 2 + 100 > atomic_load(&good.used))
             break;
     }
