@@ -39,6 +39,7 @@ class Recorder:
         deferred: bool = False,
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
+        strict_names: bool = False,
     ) -> None: ...
     @property
     def enabled(self) -> bool:

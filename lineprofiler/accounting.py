@@ -19,14 +19,24 @@ import copyreg
 import os
 import warnings
 
-from lineprofiler import _core, _exits
+from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export, outlived
 from lineprofiler.run import Run, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable as _Callable
     from typing import Any, Self
+    from typing import TypeVar as _TypeVar
+    from typing import overload as _overload
+
+    _Function = _TypeVar("_Function", bound=_Callable[..., Any])
+else:
+    # The module typing takes milliseconds to import.
+    def _overload(function: object) -> object:
+        return function
+
 
 __all__ = [
     "Profiler",
@@ -38,6 +48,7 @@ __all__ = [
     "installed_profiler",
     "merge_run",
     "phase",
+    "profile",
     "start",
     "stop",
 ]
@@ -68,8 +79,11 @@ class Profiler(_core.Recorder):
         Measure CPU time too, and with it how long a phase waited.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
-    strict_names, annotate:
-        Only False for now: a later version brings them, and until then True is a ValueError.
+    strict_names:
+        Make it a ValueError to ask for a second phase whose name has the shape of another's, the
+        shape being the name with each run of digits as one "#". By default the 128th is a warning.
+    annotate:
+        Only False for now: a later version brings it, and until then True is a ValueError.
     snapshot_interval_s:
         Seconds between two writings of the worker's file by a native thread; None: never, only by
         `snapshot` and `close`.
@@ -108,7 +122,7 @@ class Profiler(_core.Recorder):
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        _refuse_later(strict_names=strict_names, annotate=annotate)
+        _refuse_later(annotate=annotate)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._role = _choose_role(role)
@@ -116,6 +130,7 @@ class Profiler(_core.Recorder):
             "role": self._role,
             "measure_cpu": measure_cpu,
             "thread_names": thread_names,
+            "strict_names": strict_names,
             "snapshot_interval_s": snapshot_interval_s,
             "sample_interval_s": sample_interval_s,
         }
@@ -132,6 +147,7 @@ class Profiler(_core.Recorder):
                 measure_cpu=measure_cpu,
                 thread_names=thread_names,
                 deferred=_exits.in_fork_server(),
+                strict_names=strict_names,
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
             )
@@ -154,6 +170,34 @@ class Profiler(_core.Recorder):
     def closed(self) -> bool:
         """Whether it was closed. Closed is final."""
         return self._closed
+
+    @_overload
+    def profile(self, function: _Function, /) -> _Function: ...
+
+    @_overload
+    def profile(
+        self, function: None = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> _Callable[[_Function], _Function]: ...
+
+    def profile(
+        self, function: Any = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> Any:
+        """Make each call of a function an entry of a phase; a decorator, with or without arguments.
+
+        ::
+
+            @profiler.profile
+            def step(batch): ...
+
+            @profiler.profile(name="rollout")
+            async def play(): ...
+
+        The phase has the function's __name__, or `name`. That of a coroutine, a generator or an
+        asynchronous generator is open from the first step of the body until the body ends.
+
+        TypeError: it is no function. TypeError, ValueError: as phase() raises them.
+        """
+        return _profile(self.phase, function, name, sample)
 
     def close(self) -> None:
         """Write the last state and record nothing more, and give back what was changed outside.
@@ -260,6 +304,38 @@ def _reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
 
 
 copyreg.pickle(_core.Phase, _reduce_phase)
+
+
+def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"phase name must be str, not {type(name).__name__}")
+    if name == "":
+        raise ValueError("phase name must not be empty")
+    if not 0 < sample <= 1:
+        raise ValueError(f"sample must be over 0 and at most 1, not {sample!r}")
+
+    def decorate(function: Any) -> Any:
+        chosen = _decorate.name_of(function) if name is None else name
+        if sample == 1:
+            return _decorate.decorate(function, lambda: phase(chosen))
+        return _decorate.decorate(function, lambda: phase(chosen, sample=sample))
+
+    return decorate if function is None else decorate(function)
+
+
+@_overload
+def profile(function: _Function, /) -> _Function: ...
+
+
+@_overload
+def profile(
+    function: None = None, /, *, name: str | None = None, sample: float = 1.0
+) -> _Callable[[_Function], _Function]: ...
+
+
+def profile(function: Any = None, /, *, name: str | None = None, sample: float = 1.0) -> Any:
+    """Profiler.profile() of whichever profiler is installed at each call."""
+    return _profile(phase, function, name, sample)
 
 
 def installed_profiler() -> Profiler | None:

@@ -55,6 +55,7 @@ struct lpy_recorder {
     struct lpy_recorder *next_open; /* Borrowed. */
     bool used;                      /* A phase was asked for while nothing was recorded. */
     bool warned;                    /* of too many paths */
+    bool strict_names;
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
@@ -170,6 +171,8 @@ LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_
 LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what, lp_name_id *id);
 /* Checks it only. */
 LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
+/* Admits a name of phases that the recorder does not know yet: warns, or raises, if it looks built from data. */
+LPY_RAISES_NEG int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id name);
 /* The text of a name; names are kept as UTF-8 in which lone surrogates may stand. */
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);

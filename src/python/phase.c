@@ -39,6 +39,8 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
     lp_name_id name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
         return NULL;
+    if (LP_UNLIKELY(!lp_shapes_know(&recorder->recorder->shapes, name)) && lpy_name_admit(recorder, name) < 0)
+        return NULL;
     return new_phase(state, recorder, LP_LIKELY(stride == 1) ? name : lp_phase_sampled(name, stride));
 }
 

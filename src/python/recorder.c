@@ -33,6 +33,7 @@ static PyObject *raise_status(int status, int error, const char *message, PyObje
 struct opening {
     struct lp_worker_options options;
     PyObject *run_dir, *role, *run_id, *runtime; /* Owned. */
+    bool strict_names;
 };
 
 static void opening_release(struct opening *opening)
@@ -52,23 +53,16 @@ int lpy_convert_optional_path(PyObject *object, void *bytes)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",
-                               "role",
-                               "run_id",
-                               "inherited",
-                               "measure_cpu",
-                               "thread_names",
-                               "deferred",
-                               "snapshot_interval_s",
-                               "sample_interval_s",
-                               NULL};
+    static char *keywords[] = {"run_dir",           "role",         "run_id",   "inherited",
+                               "measure_cpu",       "thread_names", "deferred", "snapshot_interval_s",
+                               "sample_interval_s", "strict_names", NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
-    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppdd:Recorder", keywords, lpy_convert_optional_path,
+    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddp:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path,
                                      (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
-                                     &options->snapshot_interval_s, &options->sample_interval_s))
+                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -78,6 +72,7 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     options->measure_cpu = measure_cpu;
     options->thread_names = thread_names;
     options->deferred = deferred;
+    opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
 }
@@ -108,6 +103,7 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     }
     self->worker = worker;
     self->recorder = lp_worker_recorder(worker);
+    self->strict_names = opening->strict_names;
     lpy_recorder_list(self);
     return 0;
 }

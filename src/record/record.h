@@ -34,6 +34,7 @@
 #include "clock/cpu.h"
 #include "image/image.h"
 #include "record/names.h"
+#include "record/shapes.h"
 #include "record/table.h"
 
 #define LP_PATHS_LIMIT 4096u
@@ -117,6 +118,7 @@ struct lp_recorder {
     struct lp_recorder *next;       /* guarded by the registry's lock */
     _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
     _Atomic lp_name_id overflow_name;
+    struct lp_shapes shapes; /* written with lock held */
 };
 
 /* Names one entry. Plain data: may be copied and outlive the thread, not the recorder. */
@@ -163,6 +165,9 @@ void lp_record_after_fork_in_child(void);
 
 /* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);
+
+/* Admits a name of phases that recorder->shapes does not know yet, see there. Takes the recorder's lock. */
+struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_id name, bool strict);
 
 /* Private to record/ below, but for the inline functions at the end. */
 
