@@ -119,6 +119,11 @@ def phase_parts(phase: Phase, /) -> tuple[Recorder | None, dict[str, Any]]:
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""
 
+def compare_runs(
+    run_dir_a: str | os.PathLike[str], run_dir_b: str | os.PathLike[str], fail_over: float, /
+) -> str:
+    """Compare two run directories and return JSON. See src/python/compare.c."""
+
 def hist_quantile(counts: dict[int, int], q: float, /) -> float:
     """Return the q-quantile in ns of a histogram {bucket: count}."""
 

@@ -1,8 +1,8 @@
 """Makes each call of a function an entry of a phase.
 
-What is returned is a function of the same kind - plain, coroutine, generator, asynchronous generator -
-so that whoever asks for the kind gets the same answer. The phase of a generator is open from the
-first step of its body until the body ends.
+What is returned is a function of the same kind - plain, coroutine, generator, asynchronous
+generator - so that whoever asks for the kind gets the same answer. The phase of a generator is open
+from the first step of its body until the body ends.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _flags(function: Callable[..., Any]) -> int:
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is None:
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
+        code = getattr(type(function).__dict__.get("__call__"), "__code__", None)
     return int(getattr(code, "co_flags", 0))
 
 

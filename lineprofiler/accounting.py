@@ -22,6 +22,7 @@ import warnings
 from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export, outlived
+from lineprofiler._typing import overload as _overload
 from lineprofiler.run import Run, decode_text, merge_run
 
 TYPE_CHECKING = False
@@ -29,13 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable as _Callable
     from typing import Any, Self
     from typing import TypeVar as _TypeVar
-    from typing import overload as _overload
 
     _Function = _TypeVar("_Function", bound=_Callable[..., Any])
-else:
-    # The module typing takes milliseconds to import.
-    def _overload(function: object) -> object:
-        return function
 
 
 __all__ = [

@@ -118,6 +118,12 @@ struct lpy_tasks {
     hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
 };
 
+/* What a value of sample= came to, for the float seen last: it is a constant of the program as a rule. */
+struct lpy_sample {
+    PyObject *value;         /* Owned; NULL: none yet */
+    lp_phase_id stride_bits; /* of any phase id with that stride */
+};
+
 enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
 struct lpy_state {
@@ -127,6 +133,7 @@ struct lpy_state {
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
     struct lpy_tasks tasks;
+    struct lpy_sample sample;
     PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
     PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
@@ -179,6 +186,10 @@ void lpy_names_clear(struct lpy_state *state);
 
 /* As PyUnicode_FSConverter, but None leaves it NULL. */
 int lpy_convert_optional_path(PyObject *object, void *bytes);
+/* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
+ * lp_run_load, error is its errno. */
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
+
 /* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
 /* The same before an exit, if the thread's side of its recorder still stands. */
@@ -198,6 +209,7 @@ PyObject *lpy_find_run(PyObject *module, PyObject *args);
 PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
 PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
+PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 

@@ -25,9 +25,9 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     return object;
 }
 
-/* A phase of this name, one entry in `stride` to be measured; or the one that does nothing. */
+/* A phase of this name, with the sampling stride of these bits of a phase id; or the one that does nothing. */
 LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                      uint32_t stride)
+                                      lp_phase_id stride_bits)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
         if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
@@ -41,11 +41,11 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
         return NULL;
     if (LP_UNLIKELY(!lp_shapes_know(&recorder->recorder->shapes, name)) && lpy_name_admit(recorder, name) < 0)
         return NULL;
-    return new_phase(state, recorder, LP_LIKELY(stride == 1) ? name : lp_phase_sampled(name, stride));
+    return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits);
 }
 
 /* sample: a number in (0, 1], for one entry in so many. */
-static int convert_sample(PyObject *sample, uint32_t *stride)
+static int convert_sample(PyObject *sample, lp_phase_id *stride_bits)
 {
     double value = PyFloat_AsDouble(sample);
     if (value == -1.0 && PyErr_Occurred()) {
@@ -55,11 +55,26 @@ static int convert_sample(PyObject *sample, uint32_t *stride)
     }
     if (value > 0.0 && value <= 1.0) {
         double entries = nearbyint(1.0 / value); /* halves to even, as Python's round() */
-        *stride = entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX;
+        *stride_bits = lp_stride_bits(entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX);
         return 0;
     }
     PyErr_Format(PyExc_ValueError, "sample must be over 0 and at most 1, not %R", sample);
     return -1;
+}
+
+static int look_up_sample(struct lpy_state *state, PyObject *sample, lp_phase_id *stride_bits)
+{
+    if (LP_LIKELY(sample == state->sample.value)) {
+        *stride_bits = state->sample.stride_bits;
+        return 0;
+    }
+    if (convert_sample(sample, stride_bits) < 0)
+        return -1;
+    if (PyFloat_CheckExact(sample)) { /* which never changes */
+        state->sample.stride_bits = *stride_bits;
+        Py_XSETREF(state->sample.value, Py_NewRef(sample));
+    }
+    return 0;
 }
 
 static int check_flag(PyObject *flag, PyObject *keyword)
@@ -70,33 +85,36 @@ static int check_flag(PyObject *flag, PyObject *keyword)
     return -1;
 }
 
-static int convert_options(struct lpy_state *state, PyObject *const *bound, uint32_t *stride)
+static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_phase_id *stride_bits)
 {
     static const enum lpy_keyword flags[] = {LPY_IO, LPY_SYNC, LPY_GPU, LPY_ASYNC_WORK};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (check_flag(bound[flags[i]], state->keywords[flags[i]]) < 0)
             return -1;
-    return bound[LPY_SAMPLE] ? convert_sample(bound[LPY_SAMPLE], stride) : 0;
+    return bound[LPY_SAMPLE] ? look_up_sample(state, bound[LPY_SAMPLE], stride_bits) : 0;
 }
 
 static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
-    uint32_t stride = 1;
+    lp_phase_id stride_bits = 0;
     if (!lpy_state_stands(state) ||
         lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
         return NULL;
-    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride) < 0)
+    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride_bits) < 0)
         return NULL;
-    return make_phase(state, recorder, bound[LPY_NAME], stride);
+    return make_phase(state, recorder, bound[LPY_NAME], stride_bits);
 }
 
 PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                    Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
-        return make_phase(state, recorder, args[0], 1);
+        return make_phase(state, recorder, args[0], 0);
+    if (nargs == 1 && PyTuple_GET_SIZE(kwnames) == 1 &&
+        PyTuple_GET_ITEM(kwnames, 0) == state->keywords[LPY_SAMPLE] && args[1] == state->sample.value)
+        return make_phase(state, recorder, args[0], state->sample.stride_bits);
     return phase_of_many(state, recorder, args, nargs, kwnames);
 }
 

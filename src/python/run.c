@@ -254,9 +254,17 @@ static int error_of(int status, int error, const char *dir)
     return stat(dir, &st) == 0 && !S_ISDIR(st.st_mode) ? ENOTDIR : ENOENT;
 }
 
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir)
+{
+    PyObject *path = PyUnicode_DecodeFSDefault(dir);
+    if (path)
+        raise_load(lpy_state_of(module), status, error_of(status, error, dir), message, path);
+    Py_XDECREF(path);
+}
+
 PyObject *lpy_load_run(PyObject *module, PyObject *args)
 {
-    PyObject *bytes = NULL, *path = NULL, *result = NULL;
+    PyObject *bytes = NULL, *result = NULL;
     int with_samples;
     if (!PyArg_ParseTuple(args, "O&p:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples))
         return NULL;
@@ -272,11 +280,8 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args)
     if (status == LP_RUN_OK)
         result = from_run(run);
     else
-        path = PyUnicode_DecodeFSDefault(dir);
-    if (path)
-        raise_load(lpy_state_of(module), status, error_of(status, error, dir), message, path);
+        lpy_raise_load(module, status, error, message, dir);
     lp_run_free(run);
-    Py_XDECREF(path);
     Py_DECREF(bytes);
     return result;
 }

@@ -16,7 +16,9 @@ static size_t write_shape(char *shape, const struct lp_name_text *text)
         bool digit = is_digit(text->bytes[i]);
         if (digit && i > 0 && is_digit(text->bytes[i - 1]))
             continue;
-        shape[len++] = digit ? '#' : text->bytes[i];
+        shape[len++] = text->bytes[i];
+        if (digit)
+            shape[len - 1] = '#';
         any |= digit;
     }
     return any ? len : 0;

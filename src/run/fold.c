@@ -71,11 +71,13 @@ static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct l
         return -1;
     for (size_t i = 1; i < slot->n_nodes; i++) {
         struct lp_run_node *node = lp_run_tree_child(tree, fold->nodes[records[i].parent], records[i].name);
-        if (!node || add_parts(tree, node, document, &records[i]) < 0)
+        if (!node)
+            return -1;
+        lp_run_tree_note_worker(node, number);
+        if (add_parts(tree, node, document, &records[i]) < 0)
             return -1;
         struct lp_run_figures figures = figures_of(&records[i]);
         lp_run_tree_add(node, &figures);
-        lp_run_tree_note_worker(node, number);
         if (document->thread_names && records[i].parent == 0)
             add_to_thread(top, &figures);
         fold->nodes[i] = node;

@@ -5,6 +5,7 @@
 #ifndef LP_RUN_NODE_H
 #define LP_RUN_NODE_H
 
+#include "run/spread.h"
 #include "run/tree.h"
 
 /* A counter being summed. */
@@ -25,6 +26,7 @@ struct lp_run_node {
     struct lp_run_tally_node *tallies; /* Owned; NULL once sealed. */
     uint64_t last_worker;              /* The worker counted last in phase.workers. */
     bool cpu_seen;
+    struct lp_run_share share; /* Of last_worker; not yet in phase.spread. */
 };
 
 static inline struct lp_run_node *lp_run_node_of(struct lp_run_phase *phase)

@@ -48,6 +48,9 @@ double lp_hist_quantile(const struct lp_hist *hist, double q);
 /* First ns of a bucket and its width. */
 uint64_t lp_hist_bucket_begin(unsigned bucket);
 uint64_t lp_hist_bucket_width(unsigned bucket);
+/* log2 of a bucket's middle in units of 1 / LP_HIST_LOG_UNIT; never falls from one bucket to the next. */
+#define LP_HIST_LOG_UNIT 256
+unsigned lp_hist_bucket_log(unsigned bucket);
 
 struct lp_run_counter {
     struct lp_text name;
@@ -55,6 +58,16 @@ struct lp_run_counter {
     uint64_t calls;
     int64_t min, max;
     bool saturated;
+};
+
+/* How a phase differs between workers: sums over those in which an entry of it ended, exact, from which variances are
+   made (analysis/compare.h). c is a worker's calls, w the wall time of its ended entries in ns, l the sum over them of
+   lp_hist_bucket_log. */
+__extension__ typedef unsigned __int128 lp_run_square;
+struct lp_run_spread {
+    lp_run_square cc, ccc, cw, ww, cl, ll;
+    uint64_t l;     /* Sum of l. */
+    bool saturated; /* A sum stands at the limit of its type. */
 };
 
 struct lp_run_phase {
@@ -70,6 +83,7 @@ struct lp_run_phase {
     bool cpu_known, estimated, saturated;
     bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
+    struct lp_run_spread spread;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
 };

@@ -11,8 +11,10 @@ import pytest
 from lineprofiler.accounting import Profiler, merge_run
 
 
-def make(run_dir: Path, **options: bool) -> Profiler:
-    return Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None, **options)
+def make(run_dir: Path, strict_names: bool = False) -> Profiler:
+    return Profiler(
+        run_dir, strict_names=strict_names, snapshot_interval_s=None, sample_interval_s=None
+    )
 
 
 def enter(profiler: Profiler, name: str) -> None:
@@ -69,7 +71,7 @@ def test_strict_names_refuse_the_second_of_a_shape_G3(run_dir: Path) -> None:
             pytest.fail("the body ran")
         with pytest.raises(ValueError, match="strict_names"):
             enter(profiler, "episode_2")
-    assert [path for path in merge_run(run_dir).tree] == [("episode_1",)]
+    assert list(merge_run(run_dir).tree) == [("episode_1",)]
 
 
 def test_a_name_that_another_profiler_knows_is_checked_too_G3(tmp_path: Path) -> None:
