@@ -171,6 +171,8 @@ void lp_thread_watch_end(void);
 uint64_t lp_thread_id(void);
 /* Whether the calling thread's side of the recorder is this one. */
 bool lp_thread_is_mine(const struct lp_thread *thread);
+/* The calling thread's side of the recorder if it has one that stands; makes none. */
+struct lp_thread *lp_thread_peek(struct lp_recorder *recorder);
 /* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */
 void lp_thread_end(struct lp_thread *thread);
 /* Takes up what other threads have posted. On that thread. */

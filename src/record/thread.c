@@ -161,6 +161,20 @@ bool lp_thread_is_mine(const struct lp_thread *thread)
     return mine;
 }
 
+struct lp_thread *lp_thread_peek(struct lp_recorder *recorder)
+{
+    uint64_t key = atomic_load_explicit(&recorder->key, memory_order_relaxed);
+    if (key == 0 || !lp_record_is_here())
+        return NULL;
+    if (lp_thread_cache.key == key)
+        return lp_thread_cache.thread;
+    /* The thread has used another recorder since, or the key is a new one. */
+    pthread_mutex_lock(&recorder->lock);
+    struct lp_thread *thread = mine_locked(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    return thread;
+}
+
 static bool running(struct lp_recorder *recorder)
 {
     if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))

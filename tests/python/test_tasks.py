@@ -1,0 +1,949 @@
+"""Tasks have stacks of their own: asyncio, anyio, trio, greenlets (B8, B9, B11, C1, D3; AS06, AS08).
+
+CPU times are held against the thread's own CPU clock, read around the same code: what a phase burns is
+ten tolerances, so that time that went to the wrong entry cannot hide in one. No test bounds wall time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import ctypes
+import functools
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lineprofiler.accounting import Profiler, Run, merge_run
+
+if TYPE_CHECKING:
+    from conftest import Child
+
+Finish = Callable[[], Run]
+Main = Callable[[], Coroutine[Any, Any, None]]
+Paths = dict[tuple[str, ...], int]
+
+TOLERANCE_NS = 2_000_000
+BURN_NS = 10 * TOLERANCE_NS
+
+
+def need(name: str) -> Any:
+    """Import a package, or skip the test and say why."""
+    return pytest.importorskip(name, reason=f"{name} is not installed for this Python")
+
+
+def calls(run: Run) -> Paths:
+    return {path: node.calls for path, node in run.tree.items()}
+
+
+def cpu_of(run: Run, *path: str) -> int:
+    cpu_ns = run.tree[path].cpu_ns
+    assert cpu_ns is not None
+    return cpu_ns
+
+
+def unplaced(run: Run) -> int:
+    return run.workers[0].troubles.get("unplaced_cpu_ns", 0)
+
+
+def burn(cpu_ns: int = BURN_NS) -> int:
+    """Use CPU time; return how much, by the thread's own clock."""
+    began_ns = time.thread_time_ns()
+    while time.thread_time_ns() - began_ns < cpu_ns:
+        pass
+    return time.thread_time_ns() - began_ns
+
+
+@pytest.fixture
+def no_gc() -> Iterator[None]:
+    """A collection in the middle of a phase is the phase's CPU time, and no news."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+# ---- the frameworks ----------------------------------------------------------------------
+
+
+class HashedLoop(asyncio.SelectorEventLoop):
+    """A loop with a hash of its own making, and equal to none but itself."""
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class PlainLoop(asyncio.SelectorEventLoop):
+    """A loop of a subclass."""
+
+
+def run_asyncio(
+    main: Main,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    task_factory: Any = None,
+) -> None:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        if task_factory:
+            runner.get_loop().set_task_factory(task_factory)
+        runner.run(main())
+
+
+def run_uvloop(main: Main) -> None:
+    run_asyncio(main, need("uvloop").new_event_loop)
+
+
+def make_python_task(loop: Any, coroutine: Any, **options: Any) -> Any:
+    """Make a task of the class that is written in Python."""
+    python_task: Any = vars(asyncio.tasks)["_PyTask"]
+    return python_task(coroutine, loop=loop, **options)
+
+
+def run_eager(main: Main) -> None:
+    if sys.version_info < (3, 12):
+        pytest.skip("there are no eager tasks before Python 3.12")
+    run_asyncio(main, task_factory=vars(asyncio)["eager_task_factory"])
+
+
+def run_anyio(backend: str, main: Main) -> None:
+    if backend == "trio":
+        need("trio")
+    need("anyio").run(main, backend=backend)
+
+
+def run_trio(main: Main) -> None:
+    need("trio").run(main)
+
+
+ASYNCIO: dict[str, Callable[[Main], None]] = {
+    "asyncio": run_asyncio,
+    "uvloop": run_uvloop,
+    "python": functools.partial(run_asyncio, task_factory=make_python_task),
+    "eager": run_eager,
+    "subclass": functools.partial(run_asyncio, loop_factory=PlainLoop),
+    "anyio": functools.partial(run_anyio, "asyncio"),
+}
+ANY: dict[str, Callable[[Main], None]] = {
+    **ASYNCIO,
+    "hashed": functools.partial(run_asyncio, loop_factory=HashedLoop),
+    "anyio-trio": functools.partial(run_anyio, "trio"),
+    "trio": run_trio,
+}
+
+
+@pytest.fixture(params=ASYNCIO)
+def run_exact(request: pytest.FixtureRequest) -> Callable[[Main], None]:
+    """Run a coroutine on asyncio; the CPU time of its tasks is exact."""
+    return ASYNCIO[request.param]
+
+
+@pytest.fixture(params=ANY)
+def run_any(request: pytest.FixtureRequest) -> Callable[[Main], None]:
+    """Run a coroutine on any framework."""
+    return ANY[request.param]
+
+
+def on_trio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
+def new_event() -> Any:
+    return need("trio").Event() if on_trio() else asyncio.Event()
+
+
+async def pause() -> None:
+    """Let the others run."""
+    await (need("trio").sleep(0) if on_trio() else asyncio.sleep(0))
+
+
+async def sleep(seconds: float) -> None:
+    await (need("trio").sleep(seconds) if on_trio() else asyncio.sleep(seconds))
+
+
+@contextlib.asynccontextmanager
+async def group() -> AsyncIterator[Callable[..., None]]:
+    """Tasks of the framework that runs: yield what starts one of them, and wait for all."""
+    if on_trio():
+        async with need("trio").open_nursery() as nursery:
+            yield nursery.start_soon
+    else:
+        async with asyncio.TaskGroup() as tasks:
+
+            def start(main: Any, *args: object) -> None:
+                kept.add(tasks.create_task(main(*args)))
+
+            kept: set[object] = set()
+            yield start
+
+
+class Meeting:
+    """Where n tasks wait for each other, again and again."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.here = 0
+        self.all_here: Any = None
+
+    async def wait(self) -> None:
+        self.all_here = self.all_here or new_event()
+        met = self.all_here
+        self.here += 1
+        if self.here == self.n:
+            self.here, self.all_here = 0, None
+            met.set()
+        await met.wait()
+
+
+# ---- B9 ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_64_tasks_hold_a_phase_across_an_await_B9(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    inner, outer, burned = [0] * 64, [0] * 64, []
+
+    async def main() -> None:
+        meeting = Meeting(65)
+        clock = time.perf_counter_ns
+
+        async def sleeper(i: int) -> None:
+            outer[i] = -clock()
+            with profiler.phase("handle"):
+                inner[i] = -clock()
+                with profiler.phase(str(i)):
+                    await meeting.wait()
+                    await meeting.wait()
+                    await sleep(i / 10_000)
+                inner[i] += clock()
+            outer[i] += clock()
+
+        async def burner() -> None:
+            await meeting.wait()
+            with profiler.phase("burn"):
+                for _ in range(3):
+                    burned.append(burn())
+                    await pause()
+                await meeting.wait()
+
+        async with group() as start:
+            for i in range(64):
+                start(sleeper, i)
+            start(burner)
+
+    run_any(main)
+    run = finish()
+    assert calls(run) == {
+        ("burn",): 1,
+        ("handle",): 64,
+        **{("handle", str(i)): 1 for i in range(64)},
+    }
+    handle = run.tree[("handle",)]
+    assert sum(inner) <= handle.wall_ns <= sum(outer)
+    ends = [bucket.begin_ns + bucket.width_ns for b in handle.hist.buckets for bucket in [b] * b.count]
+    begins = [bucket.begin_ns for b in handle.hist.buckets for bucket in [b] * b.count]
+    assert len(begins) == 64
+    for least, most, begin, end in zip(sorted(inner), sorted(outer), begins, ends, strict=True):
+        assert begin <= most
+        assert end > least
+    for i in range(64):
+        assert cpu_of(run, "handle", str(i)) < 1_000_000
+        assert run.tree[("handle", str(i))].wall_ns <= outer[i]
+    assert abs(cpu_of(run, "burn") - sum(burned)) < TOLERANCE_NS
+
+
+def test_entries_nest_in_their_own_task_B9_C1_D3(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    async def main() -> None:
+        meeting = Meeting(5)
+
+        async def work(name: str) -> None:
+            profiler.count("started")
+            assert profiler.current() == ""
+            for _ in range(3):
+                with profiler.phase(name):
+                    await meeting.wait()
+                    assert profiler.current() == name
+                    with profiler.phase("inner"):
+                        await meeting.wait()
+                        assert profiler.current() == f"{name}/inner"
+                        profiler.count(name)
+                        await meeting.wait()
+                    await meeting.wait()
+                    assert profiler.current() == name
+                    profiler.count("rounds")
+            assert profiler.current() == ""
+
+        async with group() as start:
+            for i in range(5):
+                start(work, f"t{i}")
+
+    run_any(main)
+    run = finish()
+    assert calls(run) == {path: 3 for i in range(5) for path in [(f"t{i}",), (f"t{i}", "inner")]}
+    assert run.tree.root.counters == {"started": 5}
+    for i in range(5):
+        assert run.tree[(f"t{i}",)].counters == {"rounds": 3}
+        assert run.tree[(f"t{i}", "inner")].counters == {f"t{i}": 3}
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_the_threads_own_phases_are_no_tasks_parents_B9(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    burned = []
+
+    async def main() -> None:
+        assert profiler.current() == ""
+        with profiler.phase("task"):
+            await pause()
+            burned.append(burn())
+        profiler.count("in the task")
+
+    with profiler.phase("thread"):
+        assert profiler.current() == "thread"
+        run_any(main)
+        assert profiler.current() == "thread"
+        profiler.count("in the thread")
+    run = finish()
+    assert calls(run) == {("thread",): 1, ("task",): 1}
+    assert run.tree.root.counters == {"in the task": 1}
+    assert run.tree[("thread",)].counters == {"in the thread": 1}
+    # The thread's own entry spans all that the thread does.
+    assert cpu_of(run, "thread") >= cpu_of(run, "task") >= sum(burned)
+
+
+def test_a_task_made_inside_a_phase_is_not_inside_it_B9(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    async def main() -> None:
+        met = new_event()
+
+        async def made() -> None:
+            assert profiler.current() == ""
+            with profiler.phase("made"):
+                await met.wait()
+
+        async with group() as start:
+            with profiler.phase("maker"):
+                start(made)
+                assert profiler.current() == "maker"
+                await pause()
+                met.set()
+            assert profiler.current() == ""
+
+    run_any(main)
+    assert calls(finish()) == {("maker",): 1, ("made",): 1}
+
+
+def test_cancelled_in_the_middle_of_a_phase_B9(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        async def victim(open_now: asyncio.Event) -> None:
+            with profiler.phase("a"), profiler.phase("b"):
+                open_now.set()
+                await asyncio.Event().wait()
+
+        with profiler.phase("main"):
+            for _ in range(3):
+                open_now = asyncio.Event()
+                task = asyncio.create_task(victim(open_now))
+                await open_now.wait()
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                assert profiler.current() == "main"
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(victim(asyncio.Event()), 0.001)
+            with pytest.raises(ExceptionGroup):
+                async with asyncio.TaskGroup() as tasks:
+                    others = [tasks.create_task(victim(asyncio.Event())) for _ in range(4)]
+                    await asyncio.sleep(0)
+                    tasks.create_task(fail())
+            assert all(task.cancelled() for task in others)
+            assert profiler.current() == "main"
+
+    async def fail() -> None:
+        with profiler.phase("fails"):
+            raise KeyError("as it should")
+
+    asyncio.run(main())
+    tree = finish().tree
+    # wait_for() runs what it waits for in the task itself since Python 3.12.
+    inner = ("main",) if sys.version_info >= (3, 12) else ()
+    expected = {("a",): 7, ("a", "b"): 7, ("main",): 1, ("fails",): 1}
+    for path in [(*inner, "a"), (*inner, "a", "b")]:
+        expected[path] = expected.get(path, 0) + 1
+    assert {path: node.calls for path, node in tree.items()} == expected
+    assert all(node.open_calls == 0 for node in tree.values())
+
+
+def test_trio_cancels_in_the_middle_of_a_phase_B9(profiler: Profiler, finish: Finish) -> None:
+    trio = need("trio")
+
+    async def victim() -> None:
+        with profiler.phase("victim"):
+            await trio.sleep_forever()
+
+    async def main() -> None:
+        with profiler.phase("main"):
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(victim)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+            assert profiler.current() == "main"
+
+    trio.run(main)
+    assert calls(finish()) == {("main",): 1, ("victim",): 5}
+
+
+# ---- CPU time ----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_a_task_counts_the_cpu_time_of_its_own_steps_B9(
+    profiler: Profiler, finish: Finish, run_exact: Callable[[Main], None]
+) -> None:
+    """No boundary of a phase falls between the changes from task to task."""
+    burned = {"a": 0, "b": 0}
+
+    async def main() -> None:
+        meeting = Meeting(3)
+
+        async def work(name: str) -> None:
+            with profiler.phase(name):
+                await meeting.wait()
+                for _ in range(5):
+                    burned[name] += burn(BURN_NS // 5)
+                    await pause()
+                await meeting.wait()
+
+        async def unseen() -> None:
+            await meeting.wait()
+            for _ in range(5):
+                burn(BURN_NS)
+                await pause()
+            await meeting.wait()
+
+        async with group() as start:
+            start(work, "a")
+            start(work, "b")
+            start(unseen)
+
+    run_exact(main)
+    run = finish()
+    for name in burned:
+        assert abs(cpu_of(run, name) - burned[name]) < TOLERANCE_NS
+    assert unplaced(run) == 0
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_a_callback_of_the_loop_is_no_tasks_time(
+    profiler: Profiler, finish: Finish, run_exact: Callable[[Main], None]
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        called = asyncio.Event()
+
+        def callback() -> None:
+            assert profiler.current() == ""
+            with profiler.phase("callback"):
+                burn()
+            burn()
+            called.set()
+
+        with profiler.phase("task"):
+            loop.call_soon(callback)
+            await called.wait()
+
+    run_exact(main)
+    run = finish()
+    assert calls(run) == {("task",): 1, ("callback",): 1}
+    assert cpu_of(run, "task") < TOLERANCE_NS
+    assert abs(cpu_of(run, "callback") - BURN_NS) < TOLERANCE_NS
+
+
+@pytest.mark.usefixtures("no_gc")
+@pytest.mark.parametrize("run_late", [run_trio, ANY["hashed"]])
+def test_cpu_time_that_nobody_can_place_is_counted(
+    profiler: Profiler, finish: Finish, run_late: Callable[[Main], None]
+) -> None:
+    own = others = 0
+
+    async def main() -> None:
+        meeting = Meeting(2)
+
+        async def work() -> None:
+            nonlocal own
+            with profiler.phase("work"):
+                await meeting.wait()
+                own += burn()
+                await meeting.wait()
+
+        async def unseen() -> None:
+            nonlocal others
+            await meeting.wait()
+            others += burn()
+            await meeting.wait()
+
+        async with group() as start:
+            start(work)
+            start(unseen)
+
+    run_late(main)
+    run = finish()
+    if run_late is run_trio or sys.version_info < (3, 12):
+        assert cpu_of(run, "work") - unplaced(run) < TOLERANCE_NS
+    else:
+        assert unplaced(run) == 0
+        assert abs(cpu_of(run, "work") - own) < TOLERANCE_NS
+    assert cpu_of(run, "work") < own + others + TOLERANCE_NS
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_two_profilers_at_once_count_the_same(profiler: Profiler, tmp_path: Path) -> None:
+    """Which of the two was used last on the thread makes no difference."""
+    second = Profiler(tmp_path / "second", snapshot_interval_s=None, sample_interval_s=None)
+    burned = 0
+
+    async def main() -> None:
+        meeting = Meeting(2)
+
+        async def work() -> None:
+            nonlocal burned
+            with second.phase("outer"), profiler.phase("work"), second.phase("work"):
+                await meeting.wait()
+                burned += burn()
+                await meeting.wait()
+                await pause()
+
+        async def other() -> None:
+            await meeting.wait()
+            with profiler.phase("other"):
+                burn()
+            burn()
+            await meeting.wait()
+            with second.phase("other"):
+                burn()
+            burn()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work())
+            tasks.create_task(other())
+
+    asyncio.run(main())
+    profiler.close()
+    second.close()
+    for run_dir, path in (Path(profiler.path or "").parents[2], ("work",)), (
+        tmp_path / "second",
+        ("outer", "work"),
+    ):
+        run = merge_run(run_dir)
+        assert unplaced(run) == 0
+        assert abs(cpu_of(run, *path) - burned) < TOLERANCE_NS
+        assert abs(cpu_of(run, "other") - BURN_NS) < TOLERANCE_NS
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_after_another_threads_exit_tasks_are_told_apart(
+    profiler: Profiler, finish: Finish
+) -> None:
+    """What another thread ends makes this thread look its entries up anew."""
+    burned = 0
+
+    async def main() -> None:
+        nonlocal burned
+        done = asyncio.Event()
+        moved = contextlib.ExitStack()
+        moved.enter_context(profiler.phase("moved"))
+
+        async def work() -> None:
+            nonlocal burned
+            with profiler.phase("work"):
+                burned += burn()
+                thread = threading.Thread(target=moved.close)
+                thread.start()
+                thread.join()
+                await done.wait()
+
+        async def other() -> None:
+            burn()
+            done.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work())
+            tasks.create_task(other())
+
+    asyncio.run(main())
+    run = finish()
+    assert calls(run) == {("moved",): 1, ("work",): 1}
+    assert abs(cpu_of(run, "work") - burned) < TOLERANCE_NS
+    assert unplaced(run) == 0
+
+
+def test_without_cpu_time_B7(run_dir: Path, run_any: Callable[[Main], None]) -> None:
+    profiler = Profiler(run_dir, measure_cpu=False, snapshot_interval_s=None)
+
+    async def main() -> None:
+        meeting = Meeting(3)
+
+        async def work(i: int) -> None:
+            with profiler.phase(f"t{i}"), profiler.phase("inner"):
+                await meeting.wait()
+                await meeting.wait()
+
+        async with group() as start:
+            for i in range(3):
+                start(work, i)
+
+    with profiler:
+        run_any(main)
+    run = merge_run(run_dir)
+    assert calls(run) == {path: 1 for i in range(3) for path in [(f"t{i}",), (f"t{i}", "inner")]}
+    assert all(node.cpu_ns is None for node in run.tree.values())
+    assert unplaced(run) == 0
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_a_snapshot_shows_suspended_tasks(
+    profiler: Profiler, run_dir: Path, run_exact: Callable[[Main], None]
+) -> None:
+    burned = 0
+
+    async def main() -> None:
+        meeting = Meeting(2)
+
+        async def work() -> None:
+            nonlocal burned
+            with profiler.phase("open"):
+                burned += burn()
+                await meeting.wait()
+                await meeting.wait()
+
+        async def watch() -> None:
+            await meeting.wait()
+            burn()
+            profiler.snapshot()
+            [node] = merge_run(run_dir).tree.values()
+            assert node.path == ("open",)
+            assert (node.calls, node.open_calls) == (1, 1)
+            assert node.cpu_ns is not None
+            assert abs(node.cpu_ns - burned) < TOLERANCE_NS
+            await meeting.wait()
+
+        async with group() as start:
+            start(work)
+            start(watch)
+
+    run_exact(main)
+    profiler.close()
+    [node] = merge_run(run_dir).tree.values()
+    assert (node.calls, node.open_calls) == (1, 0)
+
+
+# ---- contexts ----------------------------------------------------------------------------
+
+variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+
+
+def test_a_context_that_appears_is_no_task(profiler: Profiler, finish: Finish) -> None:
+    """A thread has no context until a variable is set, and none of it is a task's."""
+
+    def work() -> None:
+        with profiler.phase("a"):
+            variable.set(1)
+            assert profiler.current() == "a"
+            with profiler.phase("b"):
+                variable.set(2)
+                profiler.count("n")
+                contextvars.copy_context().run(inside, "a/b")
+        assert profiler.current() == ""
+
+    def inside(path: str) -> None:
+        assert profiler.current() == path
+        with profiler.phase("c"):
+            variable.set(3)
+            contextvars.Context().run(lambda: profiler.count("m"))
+
+    work()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    run = finish()
+    assert calls(run) == {("a",): 2, ("a", "b"): 2, ("a", "b", "c"): 2}
+    assert run.tree[("a", "b")].counters == {"n": 2}
+    assert run.tree[("a", "b", "c")].counters == {"m": 2}
+    assert unplaced(run) == 0
+
+
+def test_a_context_inside_a_task_is_the_tasks(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    async def main() -> None:
+        def inside() -> None:
+            assert profiler.current() == "task"
+            with profiler.phase("in context"):
+                variable.set(1)
+
+        with profiler.phase("task"):
+            contextvars.copy_context().run(inside)
+            variable.set(2)
+            contextvars.Context().run(inside)
+            await pause()
+            assert profiler.current() == "task"
+
+    run_any(main)
+    assert calls(finish()) == {("task",): 1, ("task", "in context"): 2}
+
+
+def test_tasks_that_share_a_context(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        shared = contextvars.copy_context()
+        meeting = Meeting(3)
+
+        async def work(i: int) -> None:
+            with profiler.phase(f"t{i}"):
+                await meeting.wait()
+                variable.set(i)
+                assert profiler.current() == f"t{i}"
+                await meeting.wait()
+
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.create_task(work(i), context=shared) for i in range(3)))
+
+    asyncio.run(main())
+    assert calls(finish()) == {(f"t{i}",): 1 for i in range(3)}
+
+
+def test_a_tasks_context_run_in_threads(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        def inside() -> None:
+            assert profiler.current() == ""
+            with profiler.phase("in thread"):
+                barrier.wait()
+
+        barrier = threading.Barrier(3)
+        with profiler.phase("task"):
+            contexts = [contextvars.copy_context() for _ in range(3)]
+            threads = [threading.Thread(target=c.run, args=(inside,)) for c in contexts]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert profiler.current() == "task"
+
+    asyncio.run(main())
+    assert calls(finish()) == {("task",): 1, ("in thread",): 3}
+
+
+def test_executors_run_on_threads_of_their_own(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        def work() -> None:
+            with profiler.phase("in thread"):
+                assert profiler.current() == "in thread"
+
+        async def ask() -> None:
+            with profiler.phase("ask"):
+                await asyncio.to_thread(work)
+                await asyncio.get_running_loop().run_in_executor(None, work)
+                assert profiler.current() == "ask"
+
+        await asyncio.gather(*(ask() for _ in range(8)))
+
+    asyncio.run(main())
+    assert calls(finish()) == {("ask",): 8, ("in thread",): 16}
+
+
+def test_trio_threads(profiler: Profiler, finish: Finish) -> None:
+    trio = need("trio")
+
+    def back() -> None:
+        with profiler.phase("back"):
+            pass
+
+    def work() -> None:
+        with profiler.phase("in thread"):
+            trio.from_thread.run_sync(back)
+
+    async def main() -> None:
+        with profiler.phase("task"):
+            await trio.to_thread.run_sync(work)
+            assert profiler.current() == "task"
+
+    trio.run(main)
+    paths = calls(finish())
+    assert paths.pop(("back",), 0) + paths.pop(("task", "back"), 0) == 1
+    assert paths == {("task",): 1, ("in thread",): 1}
+
+
+# ---- addresses, lives --------------------------------------------------------------------
+
+
+def test_1000_tasks_one_after_another_at_one_address(profiler: Profiler, finish: Finish) -> None:
+    kept: list[contextlib.ExitStack] = []
+    addresses = set()
+
+    async def work() -> None:
+        addresses.add(id(asyncio.current_task()))
+        assert profiler.current() == ""
+        stack = contextlib.ExitStack()
+        stack.enter_context(profiler.phase("kept"))
+        await asyncio.sleep(0)
+        assert profiler.current() == "kept"
+        with profiler.phase("left"):
+            await asyncio.sleep(0)
+        kept.append(stack)
+
+    async def main() -> None:
+        for _ in range(1000):
+            await asyncio.create_task(work())
+
+    asyncio.run(main())
+    assert len(addresses) < 1000, "no address came twice: this shows nothing"
+    profiler.count("after")
+    for stack in kept:
+        stack.close()
+    run = finish()
+    assert calls(run) == {("kept",): 1000, ("kept", "left"): 1000}
+    assert run.tree.root.counters == {"after": 1}
+    assert all(not count for name, count in run.workers[0].troubles.items()), run.workers[0].troubles
+
+
+def test_tasks_and_loops_are_not_kept_alive(
+    profiler: Profiler, run_any: Callable[[Main], None]
+) -> None:
+    gone: list[weakref.ref[Any]] = []
+
+    async def main() -> None:
+        async def work() -> None:
+            if on_trio():
+                gone.append(weakref.ref(need("trio").lowlevel.current_task()))
+            else:
+                gone.append(weakref.ref(asyncio.get_running_loop()))
+                task = asyncio.current_task()
+                assert task is not None
+                gone.append(weakref.ref(task))
+            with profiler.phase("work"):
+                await pause()
+            kept.enter_context(profiler.phase("kept"))
+
+        async with group() as start:
+            for _ in range(3):
+                start(work)
+
+    kept = contextlib.ExitStack()
+    run_any(main)
+    gc.collect()
+    assert len(gone) >= 3
+    assert [reference() for reference in gone] == [None] * len(gone)
+    kept.close()
+
+
+def test_a_task_that_is_collected_while_its_phase_is_open(
+    profiler: Profiler, finish: Finish
+) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+
+        async def forgotten() -> None:
+            with profiler.phase("forgotten"):
+                await asyncio.get_running_loop().create_future()
+
+        task = asyncio.create_task(forgotten())
+        await asyncio.sleep(0)
+        gone = weakref.ref(task)
+        with profiler.phase("main"):
+            del task
+            gc.collect()
+            assert gone() is None
+            assert profiler.current() == "main"
+            with profiler.phase("later"):
+                pass
+
+    asyncio.run(main())
+    run = finish()
+    assert calls(run) == {("forgotten",): 1, ("main",): 1, ("main", "later"): 1}
+    assert run.tree[("forgotten",)].open_calls == 0
+
+
+def test_a_loop_that_goes_with_its_tasks_open(profiler: Profiler, finish: Finish) -> None:
+    async def forgotten() -> None:
+        with profiler.phase("forgotten"):
+            await asyncio.get_running_loop().create_future()
+
+    def make() -> weakref.ref[Any]:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        task = loop.create_task(forgotten())
+        loop.call_later(0, loop.stop)
+        loop.run_forever()
+        loop.close()
+        return weakref.ref(task)
+
+    gone = make()
+    gc.collect()
+    assert gone() is None
+    assert profiler.current() == ""
+    assert calls(finish()) == {("forgotten",): 1}
+
+
+# ---- exits elsewhere (B8) ----------------------------------------------------------------
+
+
+def test_another_task_exits_a_phase_B8(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    handle = profiler.phase("h")
+
+    async def main() -> None:
+        first, second = contextlib.ExitStack(), contextlib.ExitStack()
+        met = new_event()
+
+        async def opens() -> None:
+            first.enter_context(handle)
+            second.enter_context(handle)
+            assert profiler.current() == "h/h"
+            await met.wait()
+            assert profiler.current() == "h"
+            with profiler.phase("inside"):
+                pass
+            second.close()
+
+        async def closes() -> None:
+            with handle:
+                first.close()
+                assert profiler.current() == "h"
+                await pause()
+            met.set()
+
+        async with group() as start:
+            start(opens)
+            await pause()
+            start(closes)
+
+    run_any(main)
+    tree = finish().tree
+    paths = {path: node.calls for path, node in tree.items()}
+    # The outer entry ended first: what is left below it goes on where it is.
+    assert paths.pop(("h", "h", "inside"), 0) == 1
+    assert paths == {("h",): 2, ("h", "h"): 1}
+    assert tree[("h", "h")].late_wall_ns > 0
+    assert all(node.open_calls == 0 for node in tree.values())
