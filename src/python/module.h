@@ -47,9 +47,9 @@ struct lpy_state;
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;      /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder; /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;     /* Owned; NULL if it was never enabled. */
+    struct lpy_state *state;        /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;   /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;       /* Owned; NULL if it was never enabled. */
     struct lpy_recorder *next_open; /* Borrowed. */
     bool used;                      /* A phase was asked for while nothing was recorded. */
     bool warned;                    /* of too many paths */
@@ -111,6 +111,7 @@ struct lpy_tasks {
     PyObject *trio_context, *greenlet;
     int watcher; /* of current_tasks, plus 1; 0: none */
     bool cannot_watch;
+    bool late;                                /* there were tasks whose steps are noticed at boundaries only */
     PyTypeObject *loop_types[LPY_LOOP_TYPES]; /* Owned: whose hash is ours */
     hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
 };
@@ -124,8 +125,8 @@ struct lpy_state {
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
     struct lpy_tasks tasks;
-    PyObject *keywords[LPY_KEYWORDS];                                      /* Owned. */
-    PyObject *threading, *active, *thread_name;                            /* Owned: names to look up. */
+    PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
+    PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
     struct lpy_name_set names[LPY_NAME_SETS];
 };
@@ -176,6 +177,9 @@ void lpy_names_clear(struct lpy_state *state);
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
 /* The same before an exit, if this is the calling thread's side of its recorder, and still stands. */
 LP_NOINLINE void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread);
+/* The calling thread's side of the recorder, on the strand of the task that runs. NULL: it has none, or the recorder is
+   NULL. */
+struct lp_thread *lpy_thread_peek(struct lpy_state *state, struct lp_recorder *recorder);
 int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg);
 void lpy_tasks_clear(struct lpy_state *state);
 /* Has steps of asyncio's tasks on such loops noticed when they begin and end. False: that cannot be had. */

@@ -126,12 +126,25 @@ PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
     return Py_NewRef((PyObject *)phase);
 }
 
-void lpy_phase_leave_loose(struct lpy_phase *phase)
+/* The place, from 1, of the last entry of this thread, and of the task that runs on it if it is given; 0: none. */
+static uint32_t last_loose(const struct lpy_phase *phase, const struct lp_thread *running)
 {
     unsigned long thread = PyThread_get_thread_ident();
     uint32_t i = phase->n_loose;
-    while (i > 0 && phase->loose[i - 1].thread != thread)
+    while (i > 0 && (phase->loose[i - 1].thread != thread ||
+                     (running && !lp_thread_runs_strand_of(running, &phase->loose[i - 1].entry))))
         i--;
+    return i;
+}
+
+void lpy_phase_leave_loose(struct lpy_phase *phase)
+{
+    const struct lp_thread *running = NULL;
+    if (phase->n_loose > 1)
+        running = lpy_thread_peek(phase->recorder->state, phase->recorder->recorder);
+    uint32_t i = running ? last_loose(phase, running) : 0;
+    if (i == 0)
+        i = last_loose(phase, NULL);
     if (i == 0)
         return;
     lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);

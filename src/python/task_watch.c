@@ -227,6 +227,8 @@ void lpy_recorder_unlist(struct lpy_recorder *recorder)
         link = &(*link)->next_open;
     if (*link)
         *link = recorder->next_open;
-    if (recorder->state->open == NULL)
-        lpy_task_unwatch(recorder->state);
+    if (recorder->state->open)
+        return;
+    lpy_task_unwatch(recorder->state);
+    recorder->state->tasks.late = false;
 }

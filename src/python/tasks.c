@@ -58,6 +58,8 @@ static PyObject *asyncio_task(struct lpy_state *state, bool *watched)
         task = PyObject_CallOneArg(tasks->current_tasks, loop);
     task = not_none(task);
     *watched = task && lpy_task_watch(state, loop);
+    if (task && !*watched && !lpy_task_watch(state, loop)) /* nor from now on */
+        tasks->late = true;
     Py_XDECREF(loop);
     return task;
 }
@@ -119,16 +121,29 @@ static struct lp_strand *strand_of(struct lp_thread *thread, PyObject *task)
     return strand;
 }
 
+/* watched: had it begun to run since the thread's last boundary, that would have been noticed. */
+static PyObject *task_that_runs(struct lpy_state *state, bool *watched)
+{
+    struct lpy_tasks *tasks = &state->tasks;
+    PyObject *task = asyncio_task(state, watched);
+    if (task)
+        return task;
+    task = trio_task(tasks);
+    if (task == NULL)
+        task = greenlet_task(tasks);
+    if (task)
+        tasks->late = true;
+    else
+        *watched = tasks->watcher && !tasks->late;
+    return task;
+}
+
 struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread)
 {
     uint64_t version = lpy_context_version();
     PyObject *raised = lpy_set_aside();
     bool watched = false;
-    PyObject *task = asyncio_task(state, &watched);
-    if (task == NULL)
-        task = trio_task(&state->tasks);
-    if (task == NULL)
-        task = greenlet_task(&state->tasks);
+    PyObject *task = task_that_runs(state, &watched);
     bool tasks_before = thread->n_tasks > 0;
     struct lp_strand *strand = task ? strand_of(thread, task) : &thread->own;
     if (strand && !watched && tasks_before)
@@ -149,6 +164,14 @@ void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread)
 {
     if (lp_thread_peek(thread->recorder) == thread)
         lpy_follow_task(state, thread);
+}
+
+struct lp_thread *lpy_thread_peek(struct lpy_state *state, struct lp_recorder *recorder)
+{
+    struct lp_thread *thread = recorder ? lp_thread_peek(recorder) : NULL;
+    if (thread && thread->host_version != lpy_context_version())
+        lpy_follow_task(state, thread);
+    return thread;
 }
 
 int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg)

@@ -57,8 +57,8 @@ struct lp_strand {
     void *host;    /* the room above's own; left as it is when the strand is freed and used again */
     struct lp_stack *stack;
     lp_ref stack_ref;
-    struct lp_node *skipped;         /* the node whose entry is skipped, while one is */
-    struct lp_strand *next_same;     /* in its place of the table, or the list of free ones */
+    struct lp_node *skipped;          /* the node whose entry is skipped, while one is */
+    struct lp_strand *next_same;      /* in its place of the table, or the list of free ones */
     struct lp_strand *next_of_thread; /* all but the thread's own */
 };
 
@@ -276,6 +276,13 @@ LP_ALWAYS_INLINE uint64_t lp_share_of_parent(const struct lp_node *child, uint64
     return LP_LIKELY(child->phase_id <= LP_NAME_MASK) ? wall_ns : wall_ns * child->stride;
 }
 
+/* Whether the entry was opened by what now runs on the thread: the same task, or none. */
+static inline bool lp_thread_runs_strand_of(const struct lp_thread *thread, const struct lp_entry *entry)
+{
+    return entry->thread == thread && (entry->frame == (thread->stack_ref | LP_ENTRY_SKIPPED) ||
+                                       entry->frame - thread->stack_ref - 1 < LP_STACK_DEPTH);
+}
+
 /* Opens an entry on the calling thread, whose side of its recorder this is. */
 LP_ALWAYS_INLINE void lp_thread_enter(struct lp_thread *thread, lp_phase_id phase, struct lp_entry *entry)
 {
@@ -332,8 +339,8 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */
     if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
                     entry->frame != thread->stack_ref + (depth = thread->depth) ||
-                    LP_GET(frame->serial) != entry->serial ||
-                    (depth > 1 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) || !LP_GET(*lp_fork_word))) {
+                    LP_GET(frame->serial) != entry->serial || (depth > 1 && LP_GET(frame[-1].state) != LP_FRAME_OPEN) ||
+                    !LP_GET(*lp_fork_word))) {
         lp_record_leave_slow(entry);
         return;
     }

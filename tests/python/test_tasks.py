@@ -202,7 +202,8 @@ class Meeting:
         self.all_here: Any = None
 
     async def wait(self) -> None:
-        self.all_here = self.all_here or new_event()
+        if self.all_here is None:
+            self.all_here = new_event()
         met = self.all_here
         self.here += 1
         if self.here == self.n:
@@ -266,7 +267,7 @@ def test_64_tasks_hold_a_phase_across_an_await_B9(
     for i in range(64):
         assert cpu_of(run, "handle", str(i)) < 1_000_000
         assert run.tree[("handle", str(i))].wall_ns <= outer[i]
-    assert abs(cpu_of(run, "burn") - sum(burned)) < TOLERANCE_NS
+    assert abs(cpu_of(run, "burn") - sum(burned)) < TOLERANCE_NS + unplaced(run)
 
 
 def test_entries_nest_in_their_own_task_B9_C1_D3(
@@ -396,7 +397,7 @@ def test_cancelled_in_the_middle_of_a_phase_B9(profiler: Profiler, finish: Finis
 
 
 def test_trio_cancels_in_the_middle_of_a_phase_B9(profiler: Profiler, finish: Finish) -> None:
-    trio = need("trio")
+    trio, testing = need("trio"), need("trio.testing")
 
     async def victim() -> None:
         with profiler.phase("victim"):
@@ -407,7 +408,7 @@ def test_trio_cancels_in_the_middle_of_a_phase_B9(profiler: Profiler, finish: Fi
             async with trio.open_nursery() as nursery:
                 for _ in range(5):
                     nursery.start_soon(victim)
-                await trio.testing.wait_all_tasks_blocked()
+                await testing.wait_all_tasks_blocked()
                 nursery.cancel_scope.cancel()
             assert profiler.current() == "main"
 
@@ -439,7 +440,7 @@ def test_a_task_counts_the_cpu_time_of_its_own_steps_B9(
         async def unseen() -> None:
             await meeting.wait()
             for _ in range(5):
-                burn(BURN_NS)
+                burn(BURN_NS // 2)
                 await pause()
             await meeting.wait()
 
@@ -644,7 +645,7 @@ def test_a_snapshot_shows_suspended_tasks(
             profiler.snapshot()
             [node] = merge_run(run_dir).tree.values()
             assert node.path == ("open",)
-            assert (node.calls, node.open_calls) == (1, 1)
+            assert (node.calls, node.open_calls) == (0, 1)
             assert node.cpu_ns is not None
             assert abs(node.cpu_ns - burned) < TOLERANCE_NS
             await meeting.wait()
@@ -911,24 +912,22 @@ def test_a_loop_that_goes_with_its_tasks_open(profiler: Profiler, finish: Finish
 def test_another_task_exits_a_phase_B8(
     profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
 ) -> None:
-    handle = profiler.phase("h")
-
     async def main() -> None:
         first, second = contextlib.ExitStack(), contextlib.ExitStack()
         met = new_event()
 
         async def opens() -> None:
-            first.enter_context(handle)
-            second.enter_context(handle)
+            first.enter_context(profiler.phase("h"))
+            second.enter_context(profiler.phase("h"))
             assert profiler.current() == "h/h"
             await met.wait()
-            assert profiler.current() == "h"
+            assert profiler.current() == "h/h"
             with profiler.phase("inside"):
                 pass
             second.close()
 
         async def closes() -> None:
-            with handle:
+            with profiler.phase("h"):
                 first.close()
                 assert profiler.current() == "h"
                 await pause()
@@ -947,3 +946,617 @@ def test_another_task_exits_a_phase_B8(
     assert paths == {("h",): 2, ("h", "h"): 1}
     assert tree[("h", "h")].late_wall_ns > 0
     assert all(node.open_calls == 0 for node in tree.values())
+
+
+def test_an_exit_stack_of_each_task_holds_one_handle_B8_B11(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    handle = profiler.phase("h")
+
+    async def main() -> None:
+        meeting = Meeting(3)
+
+        async def work(i: int) -> None:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(handle)
+                await meeting.wait()
+                stack.enter_context(handle)
+                for turn in range(3):
+                    await meeting.wait()
+                    assert profiler.current() == ("h/h" if turn <= i else "")
+                    await meeting.wait()
+                    if turn == i:
+                        stack.close()
+
+        async with group() as start:
+            for i in range(3):
+                start(work, i)
+
+    run_any(main)
+    run = finish()
+    assert calls(run) == {("h",): 3, ("h", "h"): 3}
+    assert run.tree[("h", "h")].late_wall_ns == 0
+
+
+def test_a_handle_is_entered_by_tasks_at_once_B11(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    handle = profiler.phase("h")
+
+    async def main() -> None:
+        meeting = Meeting(4)
+
+        async def work() -> None:
+            for _ in range(10):
+                with handle:
+                    await meeting.wait()
+                    with handle:
+                        await meeting.wait()
+                        assert profiler.current() == "h/h"
+
+        async with group() as start:
+            for _ in range(4):
+                start(work)
+
+    run_any(main)
+    assert calls(finish()) == {("h",): 40, ("h", "h"): 40}
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_another_thread_exits_a_tasks_phase_B8(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        opened = contextlib.ExitStack()
+        closed = asyncio.Event()
+
+        async def opens() -> None:
+            opened.enter_context(profiler.phase("moved"))
+            await closed.wait()
+            assert profiler.current() == ""
+            with profiler.phase("later"):
+                burn()
+
+        def close() -> None:
+            with profiler.phase("closes"):
+                opened.close()
+                assert profiler.current() == "closes"
+
+        task = asyncio.create_task(opens())
+        await asyncio.sleep(0)
+        with profiler.phase("main"):
+            await asyncio.to_thread(close)
+            assert profiler.current() == "main"
+        closed.set()
+        await task
+
+    began_ns = time.perf_counter_ns()
+    asyncio.run(main())
+    elapsed_ns = time.perf_counter_ns() - began_ns
+    tree = finish().tree
+    assert {path: node.calls for path, node in tree.items()} == {
+        (name,): 1 for name in ("moved", "later", "closes", "main")
+    }
+    moved = tree[("moved",)]
+    assert moved.nocpu_wall_ns == moved.wall_ns < elapsed_ns - tree[("later",)].wall_ns
+
+
+def test_async_generators_that_nobody_finished_B8(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    """The loop closes them, in a task of its own making."""
+
+    async def numbers(name: str) -> AsyncGenerator[int, None]:
+        with profiler.phase(name):
+            for i in range(3):
+                yield i
+
+    async def main() -> None:
+        with profiler.phase("main"):
+            for i in range(3):
+                async for _ in numbers(f"left {i}"):
+                    break
+                gc.collect()
+                await pause()
+            generator = numbers("open at the end")
+            assert await generator.asend(None) == 0
+            waiting.append(generator)
+
+    waiting: list[object] = []
+    run_any(main)
+    waiting.clear()
+    gc.collect()
+    assert profiler.current() == ""
+    run = finish()
+    ends = sorted(path[-1] for path in run.tree)
+    assert ends == ["left 0", "left 1", "left 2", "main", "open at the end"]
+    assert all(node.calls == 1 and node.open_calls == 0 for node in run.tree.values())
+
+
+def test_generators_interleaved_over_tasks_B8(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    """Each is begun in one task and ended in the other."""
+
+    def generator(name: str) -> Iterator[None]:
+        with profiler.phase(name):
+            yield
+
+    async def main() -> None:
+        meeting = Meeting(2)
+        begun: dict[str, Iterator[None]] = {}
+
+        async def work(mine: str, others: str) -> None:
+            with profiler.phase("around"):
+                begun[mine] = generator(mine)
+                next(begun[mine])
+                assert profiler.current() == f"around/{mine}"
+                await meeting.wait()
+                list(begun[others])
+                await meeting.wait()
+                assert profiler.current() == "around"
+
+        async with group() as start:
+            start(work, "a", "b")
+            start(work, "b", "a")
+
+    run_any(main)
+    assert calls(finish()) == {("around",): 2, ("around", "a"): 1, ("around", "b"): 1}
+
+
+# ---- threads, signals, forks -------------------------------------------------------------
+
+
+def test_a_loop_on_each_of_several_threads(
+    profiler: Profiler, finish: Finish, run_any: Callable[[Main], None]
+) -> None:
+    barrier = threading.Barrier(4)
+    failed = []
+
+    async def main() -> None:
+        meeting = Meeting(3)
+        name = threading.current_thread().name
+
+        async def work(i: int) -> None:
+            for _ in range(20):
+                with profiler.phase(name):
+                    await meeting.wait()
+                    with profiler.phase(str(i)):
+                        await pause()
+                        assert profiler.current() == f"{name}/{i}"
+                        profiler.count("n")
+
+        barrier.wait()
+        async with group() as start:
+            for i in range(3):
+                start(work, i)
+
+    def on_thread() -> None:
+        try:
+            run_any(main)
+        except BaseException as error:
+            failed.append(error)
+            barrier.abort()
+            raise
+
+    threads = [threading.Thread(target=on_thread, name=f"t{i}") for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    run = finish()
+    expected = {(f"t{i}",): 60 for i in range(4)}
+    expected |= {(f"t{i}", str(k)): 20 for i in range(4) for k in range(3)}
+    assert calls(run) == expected
+    assert all(run.tree[path].counters == {"n": 20} for path in expected if len(path) == 2)
+    assert not run.workers[0].troubles.get("foreign_exits")
+
+
+def test_a_loop_that_moves_to_another_thread(profiler: Profiler, finish: Finish) -> None:
+    async def work(go: asyncio.Event) -> None:
+        with profiler.phase("moved"):
+            await go.wait()
+            with profiler.phase("there"):
+                assert profiler.current() == "there"
+
+    async def begin() -> None:
+        await asyncio.sleep(0)
+
+    async def end() -> None:
+        go.set()
+        await task
+
+    loop = asyncio.new_event_loop()
+    go = asyncio.Event()
+    task = loop.create_task(work(go))
+    loop.run_until_complete(begin())
+    thread = threading.Thread(target=loop.run_until_complete, args=(end(),))
+    thread.start()
+    thread.join()
+    loop.close()
+    assert profiler.current() == ""
+    tree = finish().tree
+    assert {path: node.calls for path, node in tree.items()} == {("moved",): 1, ("there",): 1}
+    assert tree[("moved",)].nocpu_wall_ns == tree[("moved",)].wall_ns
+
+
+def test_signal_handlers(profiler: Profiler, finish: Finish) -> None:
+    handled = []
+
+    def handler(*_: object) -> None:
+        with profiler.phase("handler"):
+            handled.append(profiler.current())
+
+    async def main() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, handler)
+        with profiler.phase("task"):
+            os.kill(os.getpid(), signal.SIGUSR2)
+            while len(handled) < 1:
+                await asyncio.sleep(0)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            while len(handled) < 2:
+                await asyncio.sleep(0)
+            assert profiler.current() == "task"
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        asyncio.run(main())
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    # One runs wherever the program is, the other is called by the loop.
+    assert handled[0] in ("task/handler", "handler")
+    assert handled[1] == "handler"
+    assert sum(calls(finish()).values()) == 3
+
+
+def test_a_keyboard_interrupt_ends_what_it_leaves(profiler: Profiler, finish: Finish) -> None:
+    async def main() -> None:
+        async def other() -> None:
+            with profiler.phase("other"):
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(other())
+        with profiler.phase("main"):
+            await asyncio.sleep(0)
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+        assert task
+
+    with pytest.raises(KeyboardInterrupt), profiler.phase("around"):
+        asyncio.run(main())
+    assert profiler.current() == ""
+    assert calls(finish()) == {("around",): 1, ("main",): 1, ("other",): 1}
+
+
+def test_a_fork_while_tasks_are_open_F9(run_dir: Path, child: Child) -> None:
+    result = child.json(
+        """
+import asyncio, json, os, sys
+from lineprofiler.accounting import Profiler, merge_run
+
+profiler = Profiler(sys.argv[1], snapshot_interval_s=None, sample_interval_s=None)
+handle = profiler.phase("handle")
+
+async def work(go):
+    with handle:
+        await go.wait()
+        with profiler.phase("inner"):
+            await asyncio.sleep(0)
+
+async def main():
+    go = asyncio.Event()
+    tasks = [asyncio.create_task(work(go)) for _ in range(5)]
+    await asyncio.sleep(0)
+    with profiler.phase("forks"):
+        child = os.fork()
+        if child == 0:
+            with profiler.phase("in the child"):
+                pass
+            go.set()
+            await asyncio.gather(*tasks)
+            profiler.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    go.set()
+    await asyncio.gather(*tasks)
+
+asyncio.run(main())
+profiler.close()
+run = merge_run(sys.argv[1])
+print(json.dumps([len(run.workers), {"/".join(path): node.calls for path, node in run.tree.items()}]))
+""",
+        run_dir,
+    )
+    # What was open across the fork is the parent's alone.
+    expected = {"handle": 5, "handle/inner": 5, "forks": 1, "in the child": 1, "inner": 5}
+    assert result == [2, expected]
+
+
+# ---- giving back -------------------------------------------------------------------------
+
+TP_HASH = 120  # where a type keeps its hash function
+
+
+def hash_function(kind: type) -> int | None:
+    return ctypes.c_void_p.from_address(id(kind) + TP_HASH).value
+
+
+def free_watchers() -> int:
+    """Count the watchers of dicts that can be had."""
+    if sys.version_info < (3, 12):
+        return 0
+    callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, *[ctypes.py_object] * 3)(lambda *_: 0)
+    kept.append(callback)
+    taken = []
+    with contextlib.suppress(RuntimeError):
+        while True:
+            taken.append(ctypes.pythonapi.PyDict_AddWatcher(callback))
+    for watcher in taken:
+        ctypes.pythonapi.PyDict_ClearWatcher(watcher)
+    return len(taken)
+
+
+kept: list[object] = []
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_hooks_are_given_back_and_had_again(run_dir: Path) -> None:
+    class Before(asyncio.SelectorEventLoop):
+        pass
+
+    during: list[type] = []
+    watchers = free_watchers()
+    exits = contextlib.ExitStack()
+
+    def run(profiler: Profiler, kind: Any) -> int:
+        burned = 0
+
+        async def work(meeting: Meeting) -> None:
+            nonlocal burned
+            exits.enter_context(profiler.phase("kept"))
+            with profiler.phase("work"):
+                await meeting.wait()
+                burned += burn()
+                await meeting.wait()
+                during.append(type("During", (kind,), {}))
+
+        async def other(meeting: Meeting) -> None:
+            await meeting.wait()
+            burn()
+            await meeting.wait()
+
+        async def main() -> None:
+            meeting = Meeting(2)
+            await asyncio.gather(work(meeting), other(meeting))
+
+        run_asyncio(main, kind)
+        return burned
+
+    for i in range(12):
+        folder = run_dir / str(i)
+        kind = during[-1] if i % 3 == 2 else Before
+        with Profiler(folder, snapshot_interval_s=None, sample_interval_s=None) as profiler:
+            burned = run(profiler, kind)
+        merged = merge_run(folder)
+        assert unplaced(merged) == 0
+        assert abs(cpu_of(merged, "kept", "work") - burned) < TOLERANCE_NS
+    assert free_watchers() == watchers
+    assert hash_function(Before) == hash_function(object)
+    exits.close()
+
+
+def test_no_python_code_runs_at_a_boundary(
+    profiler: Profiler, run_any: Callable[[Main], None]
+) -> None:
+    """Nothing of ours is in the program's trace, and no signal handler runs within a boundary."""
+    entered: list[str] = []
+
+    async def main() -> None:
+        await pause()
+        handle = profiler.phase("h")
+        sys.settrace(lambda frame, event, argument: entered.append(frame.f_code.co_name))
+        try:
+            with handle:
+                profiler.count("n")
+                profiler.current()
+        finally:
+            sys.settrace(None)
+
+    run_any(main)
+    assert entered == []
+
+
+# ---- greenlets ---------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_greenlets_have_stacks_of_their_own_AS08(profiler: Profiler, finish: Finish) -> None:
+    greenlet = need("greenlet")
+    main = greenlet.getcurrent()
+
+    def work(name: str) -> None:
+        assert profiler.current() == ""
+        with profiler.phase(name):
+            main.switch()
+            assert profiler.current() == name
+            with profiler.phase("inner"):
+                profiler.count("n")
+                main.switch()
+                assert profiler.current() == f"{name}/inner"
+                burn()
+
+    with profiler.phase("thread"):
+        greenlets = [greenlet.greenlet(work) for _ in range(3)]
+        for i, each in enumerate(greenlets):
+            each.switch(f"g{i}")
+            assert profiler.current() == "thread"
+        for _ in range(2):
+            for each in greenlets:
+                each.switch()
+                assert profiler.current() == "thread"
+    assert all(each.dead for each in greenlets)
+    run = finish()
+    expected: Paths = {("thread",): 1}
+    for i in range(3):
+        expected |= {(f"g{i}",): 1, (f"g{i}", "inner"): 1}
+        assert run.tree[(f"g{i}", "inner")].counters == {"n": 1}
+        assert abs(cpu_of(run, f"g{i}", "inner") - BURN_NS) < TOLERANCE_NS
+    assert calls(run) == expected
+    assert cpu_of(run, "thread") >= 3 * BURN_NS
+
+
+def test_a_greenlet_that_is_collected_ends_its_phases(profiler: Profiler, finish: Finish) -> None:
+    greenlet = need("greenlet")
+    main = greenlet.getcurrent()
+
+    def work() -> None:
+        with profiler.phase("forgotten"):
+            main.switch()
+
+    forgotten = greenlet.greenlet(work)
+    forgotten.switch()
+    gone = weakref.ref(forgotten)
+    with profiler.phase("main"):
+        del forgotten
+        assert gone() is None
+        assert profiler.current() == "main"
+    assert calls(finish()) == {("forgotten",): 1, ("main",): 1}
+
+
+def test_gevent_AS08(profiler: Profiler, finish: Finish) -> None:
+    gevent = need("gevent")
+
+    def work(name: str) -> None:
+        for _ in range(10):
+            with profiler.phase(name):
+                gevent.sleep(0)
+                with profiler.phase("inner"):
+                    gevent.sleep(0)
+                    assert profiler.current() == f"{name}/inner"
+
+    with profiler.phase("main"):
+        gevent.joinall([gevent.spawn(work, f"g{i}") for i in range(5)], raise_error=True)
+        assert profiler.current() == "main"
+    expected = {(f"g{i}",): 10 for i in range(5)} | {(f"g{i}", "inner"): 10 for i in range(5)}
+    assert calls(finish()) == {("main",): 1, **expected}
+
+
+def test_a_greenlet_inside_a_task_is_the_task(profiler: Profiler, finish: Finish) -> None:
+    """As where a library runs code that awaits nothing on a greenlet of the task."""
+    greenlet = need("greenlet")
+
+    async def main() -> None:
+        async def work(name: str) -> None:
+            def inside() -> None:
+                assert profiler.current() == name
+                with profiler.phase("inside"):
+                    greenlet.getcurrent().parent.switch()
+                    assert profiler.current() == f"{name}/inside"
+
+            with profiler.phase(name):
+                each = greenlet.greenlet(inside)
+                each.switch()
+                await asyncio.sleep(0)
+                each.switch()
+                assert profiler.current() == name
+
+        await asyncio.gather(work("a"), work("b"))
+
+    asyncio.run(main())
+    expected = {("a",): 1, ("a", "inside"): 1, ("b",): 1, ("b", "inside"): 1}
+    assert calls(finish()) == expected
+
+
+# ---- loops in loops ----------------------------------------------------------------------
+
+
+def test_loops_inside_loops(child: Child, run_dir: Path) -> None:
+    need("nest_asyncio")
+    result = child.json(
+        """
+import asyncio, json, sys
+import nest_asyncio
+from lineprofiler.accounting import Profiler, merge_run
+
+nest_asyncio.apply()
+profiler = Profiler(sys.argv[1], snapshot_interval_s=None, sample_interval_s=None)
+
+async def inner(name):
+    with profiler.phase(name):
+        await asyncio.sleep(0)
+        assert profiler.current() == name
+
+async def outer(name):
+    with profiler.phase(name):
+        await asyncio.sleep(0)
+        assert profiler.current() == name
+        asyncio.get_event_loop().run_until_complete(inner("inner"))
+        assert profiler.current() == name, profiler.current()
+        with profiler.phase("after"):
+            pass
+
+async def main():
+    await asyncio.gather(outer("a"), outer("b"))
+
+asyncio.run(main())
+profiler.close()
+tree = merge_run(sys.argv[1]).tree
+print(json.dumps({"/".join(path): node.calls for path, node in tree.items()}))
+""",
+        run_dir,
+    )
+    assert result == {"a": 1, "b": 1, "inner": 2, "a/after": 1, "b/after": 1}
+
+
+def test_subinterpreters_have_tasks_of_their_own(child: Child, run_dir: Path) -> None:
+    """Each with a loop, one of them inside a task of the other."""
+    result = child.json(
+        """
+import asyncio, importlib, json, sys
+from lineprofiler.accounting import Profiler, merge_run
+
+interpreters = importlib.import_module(
+    "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+)
+profiler = Profiler(sys.argv[1], "main", snapshot_interval_s=None, sample_interval_s=None)
+code = '''
+import asyncio
+from lineprofiler.accounting import Profiler
+profiler = Profiler(%r, "sub", run_id=%r, snapshot_interval_s=None, sample_interval_s=None)
+
+async def work(name):
+    with profiler.phase(name):
+        await asyncio.sleep(0)
+        with profiler.phase("inner"):
+            await asyncio.sleep(0)
+            assert profiler.current() == name + "/inner"
+
+async def main():
+    await asyncio.gather(*(work(f"t{i}") for i in range(3)))
+
+asyncio.run(main())
+profiler.close()
+''' % (sys.argv[1], profiler.run_id)
+
+async def work(name):
+    with profiler.phase(name):
+        await asyncio.sleep(0)
+        assert profiler.current() == name
+        made = interpreters.create()
+        failed = interpreters.run_string(made, code)
+        assert failed is None, failed
+        interpreters.destroy(made)
+        assert profiler.current() == name
+
+async def main():
+    await asyncio.gather(work("a"), work("b"))
+
+asyncio.run(main())
+profiler.close()
+run = merge_run(sys.argv[1])
+print(json.dumps({role: {"/".join(p): n.calls for p, n in run.roles[role].tree.items()} for role in run.roles}))
+""",
+        run_dir,
+    )
+    paths = {f"t{i}{inner}": 2 for i in range(3) for inner in ("", "/inner")}
+    assert result == {"main": {"a": 1, "b": 1}, "sub": paths}
