@@ -4,7 +4,6 @@
 #include "worker/internal.h"
 
 #define HIST_TRIES 4
-#define POSTED_BUCKETS 32
 #define STACKS_BUDGET ((size_t)1 << 26) /* readings of a stack in one document: enough for 10,000 tasks in any phase */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -43,7 +42,7 @@ struct open_figures {
     bool cpu_known;
     uint64_t check; /* changes when an entry ends */
     struct lp_core_copy posted;
-    uint16_t posted_buckets[POSTED_BUCKETS];
+    uint32_t posted_buckets[LP_HIST_USED_OCTAVES * LP_HIST_PER_OCTAVE];
 };
 
 static uint64_t since(uint64_t from_ns, uint64_t to_ns)
@@ -106,8 +105,7 @@ static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t 
     posted->nocpu_wall_ns += wall_ns;
     posted->child_wall_ns += child_ns;
     posted->late_wall_ns += late_ns;
-    if (posted->calls <= POSTED_BUCKETS) /* else their calls stand without a duration */
-        figures->posted_buckets[posted->calls - 1] = (uint16_t)lp_hist_bucket_of(wall_ns);
+    figures->posted_buckets[lp_hist_bucket_of(wall_ns)]++;
 }
 
 static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_stack *stack,
@@ -275,8 +273,8 @@ static void add_posted_to_core(struct node_figures *figures)
     core->nocpu_wall_ns += posted->nocpu_wall_ns;
     core->child_wall_ns += posted->child_wall_ns;
     core->late_wall_ns += posted->late_wall_ns;
-    for (size_t i = 0; i < posted->calls && i < POSTED_BUCKETS; i++)
-        figures->hist.counts[figures->open.posted_buckets[i]]++;
+    for (size_t i = 0; i < sizeof figures->hist.counts / sizeof figures->hist.counts[0]; i++)
+        figures->hist.counts[i] += figures->open.posted_buckets[i];
 }
 
 static void scale(struct node_figures *figures)
