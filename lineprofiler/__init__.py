@@ -1,20 +1,28 @@
 """Where the time of a multi-process training run goes.
 
-`lineprofiler.accounting` records phases that the program names. It is imported when first used.
+`lineprofiler.accounting` records phases that the program names, `lineprofiler.testing` asserts on
+what was recorded. Both are imported when first used, and so is the native core.
+
+To pytest, which would else warn when this is imported before its plugin: PYTEST_DONT_REWRITE.
 """
 
-from lineprofiler._core import __version__
-
-__all__ = ["__version__", "accounting"]
+__all__ = ["__version__", "accounting", "testing"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lineprofiler import accounting
+    from lineprofiler import accounting, testing
+    from lineprofiler._core import __version__
 else:
 
     def __getattr__(name):
-        if name == "accounting":
-            import importlib
+        import importlib
 
-            return importlib.import_module("lineprofiler.accounting")
+        if name == "__version__":
+            globals()[name] = importlib.import_module("lineprofiler._core").__version__
+            return globals()[name]
+        if name in ("accounting", "testing"):
+            return importlib.import_module(f"lineprofiler.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

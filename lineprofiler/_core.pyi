@@ -1,10 +1,13 @@
 """The native core; see src/python/."""
 
 import os
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, SupportsFloat, SupportsIndex, final
+from typing import Any, Self, SupportsFloat, SupportsIndex, TypeVar, final
 
 __version__: str
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 class RunError(ValueError):
     """A run directory that holds nothing to report."""
@@ -38,6 +41,7 @@ class Recorder:
         thread_names: bool = False,
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
+        strict_names: bool = False,
     ) -> None: ...
     @property
     def enabled(self) -> bool:
@@ -74,6 +78,18 @@ class Recorder:
         """Write the last state and record nothing more."""
     def document(self) -> bytes | None:
         """Return what the worker's file would hold now; None if nothing was recorded."""
+    def merged_tree(self) -> Any:
+        """Return what was recorded, as pairs of a path and its figures. See src/python/tree.c."""
+    def deltas(self) -> Any:
+        """Return what was recorded since the last call, as merged_tree() has it."""
+    def on_snapshot(self, function: _Function, /) -> _Function:
+        """Have function called with the tree after each periodic flush; return function."""
+    @staticmethod
+    def pause_callbacks() -> None:
+        """Before a fork: stop the threads of all profilers, and wait shortly for callbacks."""
+    @property
+    def callback_error(self) -> str | None:
+        """What the on_snapshot function that failed last raised; None if none did."""
 
 def phase(
     name: str,
@@ -99,6 +115,11 @@ def install(recorder: Recorder | None, /) -> None:
 
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""
+
+def compare_runs(
+    run_dir_a: str | os.PathLike[str], run_dir_b: str | os.PathLike[str], fail_over: float, /
+) -> str:
+    """Compare two run directories and return JSON. See src/python/compare.c."""
 
 def hist_quantile(counts: dict[int, int], q: float, /) -> float:
     """Return the q-quantile in ns of a histogram {bucket: count}."""

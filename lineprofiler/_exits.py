@@ -17,6 +17,7 @@ import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     class Closable(Protocol):
@@ -43,6 +44,7 @@ class _Watch:
 
 _watches: dict[int, _Watch] = {}
 _hooked_fork = False
+_called_before_forks: set[Any] = set()
 
 
 def watch(profiler: Closable) -> None:
@@ -69,6 +71,13 @@ def forget(profiler: Closable) -> None:
         found.finalizer.cancel()
     if not _watches:
         atexit.unregister(_close_all)
+
+
+def call_before_forks(function: Callable[[], None]) -> None:
+    """Have it called before each fork of this process from now on, once however often asked."""
+    if function not in _called_before_forks:
+        os.register_at_fork(before=function)
+        _called_before_forks.add(function)
 
 
 def watched() -> list[Closable]:

@@ -18,25 +18,33 @@ from __future__ import annotations
 import os
 import warnings
 
-from lineprofiler import _core, _exits
+from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export
-from lineprofiler.run import Run, decode_text, merge_run
+from lineprofiler._typing import overload as _overload
+from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from collections.abc import Callable as _Callable
+    from typing import Any, Self
+    from typing import TypeVar as _TypeVar
+
+    _Function = _TypeVar("_Function", bound=_Callable[..., Any])
+
 
 __all__ = [
     "Profiler",
     "Run",
     "RunError",
+    "Tree",
     "count",
     "current",
     "decode_text",
     "installed_profiler",
     "merge_run",
     "phase",
+    "profile",
     "start",
     "stop",
 ]
@@ -65,8 +73,11 @@ class Profiler(_core.Recorder):
         Measure CPU time too, and with it how long a phase waited.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
-    strict_names, annotate:
-        Only False for now: a later version brings them, and until then True is a ValueError.
+    strict_names:
+        Make it a ValueError to ask for a second phase whose name has the shape of another's, the
+        shape being the name with each run of digits as one "#". By default the 128th is a warning.
+    annotate:
+        Only False for now: a later version brings it, and until then True is a ValueError.
     snapshot_interval_s:
         Seconds between two writings of the worker's file by a native thread; None: never, only by
         `snapshot` and `close`.
@@ -101,7 +112,7 @@ class Profiler(_core.Recorder):
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        _refuse_later(strict_names=strict_names, annotate=annotate)
+        _refuse_later(annotate=annotate)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._run_dir = _absolute(run_dir)
@@ -120,6 +131,7 @@ class Profiler(_core.Recorder):
                 inherited=bool(inherited),
                 measure_cpu=measure_cpu,
                 thread_names=thread_names,
+                strict_names=strict_names,
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
             )
@@ -143,6 +155,34 @@ class Profiler(_core.Recorder):
         """Whether it was closed. Closed is final."""
         return self._closed
 
+    @_overload
+    def profile(self, function: _Function, /) -> _Function: ...
+
+    @_overload
+    def profile(
+        self, function: None = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> _Callable[[_Function], _Function]: ...
+
+    def profile(
+        self, function: Any = None, /, *, name: str | None = None, sample: float = 1.0
+    ) -> Any:
+        """Make each call of a function an entry of a phase; a decorator, with or without arguments.
+
+        ::
+
+            @profiler.profile
+            def step(batch): ...
+
+            @profiler.profile(name="rollout")
+            async def play(): ...
+
+        The phase has the function's __name__, or `name`. That of a coroutine, a generator or an
+        asynchronous generator is open from the first step of the body until the body ends.
+
+        TypeError: it is no function. TypeError, ValueError: as phase() raises them.
+        """
+        return _profile(self.phase, function, name, sample)
+
     def close(self) -> None:
         """Write the last state and record nothing more, and give back what was changed outside.
 
@@ -150,6 +190,44 @@ class Profiler(_core.Recorder):
         of a program is no place to fail.
         """
         self._close(stacklevel=3)
+
+    def merged_tree(self) -> Tree:
+        """Return what this process has recorded so far, its threads merged, as a `Tree`.
+
+        Entries that are open count up to now. After `close`: the last state. Empty where nothing
+        was recorded. MemoryError: there is none.
+        """
+        return _make_tree(super().merged_tree())
+
+    def deltas(self) -> Tree:
+        """Return what this process has recorded since the last call of `deltas`, as a `Tree`.
+
+        The first call goes back to the beginning. Each profiler has one cursor, which nothing else
+        moves; calls at several places share the intervals out. No figure but the sum of a counter
+        is ever negative, and all intervals, up to one after `close`, add up to `merged_tree`.
+
+        Phases that did nothing are absent; one that was open all along did something. `calls`,
+        `hist`, `ended_wall_ns` and `mean_ns` are of the entries that ended in the interval, each
+        with all of its time; `wall_ns`, `cpu_ns`, `child_wall_ns` and what is derived of them are
+        of the time in the interval. `open_calls` are the entries open now, and `open_wall_ns` the
+        time since they were opened. `min` and `max` of counters are not known: None.
+        """
+        return _make_tree(super().deltas())
+
+    def on_snapshot(self, function: _Function) -> _Function:
+        """Have a function called with `merged_tree` after each periodic flush; a decorator.
+
+        The thread that flushes calls it, every `snapshot_interval_s` and never from `snapshot` or
+        `close`, so what came after the last flush is for the reader of the run. It may use the
+        profiler. One that raises is counted (`callback_error` says what the last one raised, the
+        report how many) and called again next time; one that blocks keeps the worker's file from
+        being written. `close` waits for one that runs, but not longer than five seconds.
+
+        TypeError: it cannot be called.
+        """
+        super().on_snapshot(function)
+        _exits.call_before_forks(self.pause_callbacks)
+        return function
 
     def __enter__(self) -> Self:
         return self
@@ -226,6 +304,38 @@ class Profiler(_core.Recorder):
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
+
+
+def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"phase name must be str, not {type(name).__name__}")
+    if name == "":
+        raise ValueError("phase name must not be empty")
+    if not 0 < sample <= 1:
+        raise ValueError(f"sample must be over 0 and at most 1, not {sample!r}")
+
+    def decorate(function: Any) -> Any:
+        chosen = _decorate.name_of(function) if name is None else name
+        if sample == 1:
+            return _decorate.decorate(function, lambda: phase(chosen))
+        return _decorate.decorate(function, lambda: phase(chosen, sample=sample))
+
+    return decorate if function is None else decorate(function)
+
+
+@_overload
+def profile(function: _Function, /) -> _Function: ...
+
+
+@_overload
+def profile(
+    function: None = None, /, *, name: str | None = None, sample: float = 1.0
+) -> _Callable[[_Function], _Function]: ...
+
+
+def profile(function: Any = None, /, *, name: str | None = None, sample: float = 1.0) -> Any:
+    """Profiler.profile() of whichever profiler is installed at each call."""
+    return _profile(phase, function, name, sample)
 
 
 def installed_profiler() -> Profiler | None:

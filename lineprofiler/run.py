@@ -2,19 +2,20 @@
 
 `lineprofiler.accounting.merge_run` makes them. Times named ``*_ns`` are integers in nanoseconds;
 `started_at` and `written_at` are seconds since the epoch. None means *not measured*; zero means
-*measured, and zero*. All objects compare by value and can be pickled.
+*measured, and zero*. All objects compare by value, can be copied and pickled, and are not to be
+changed; so they cannot be hashed where they hold lists and dicts. Their repr is one short line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lineprofiler import _core
+from lineprofiler import _core, _nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any, Literal, Self
+    from typing import Any, ClassVar, Literal, Self
 
     Path = tuple[str, ...]
 
@@ -72,27 +73,14 @@ def _unescape(text: str, at: int) -> tuple[str, int]:
     return "\\", at + 1
 
 
-class _Record:
-    """Attributes named by __slots__, given by keyword; equal if all of them are."""
+class _Frozen:
+    """Attributes that are set once, by _set()."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
 
-    def __init__(self, **fields: Any) -> None:
-        for name in self.__slots__:
-            object.__setattr__(self, name, fields.pop(name))
-        if fields:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(fields)}")
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, _Record):
-            return NotImplemented
-        return self._fields() == other._fields()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self._fields().items())
-        return f"{type(self).__name__}({inside})"
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} objects are not to be changed")
@@ -100,11 +88,48 @@ class _Record:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} objects are not to be changed")
 
+
+class _Record(_Frozen):
+    """Attributes named by __slots__, given by keyword; equal if all of them are."""
+
+    __slots__: tuple[str, ...] = ()
+
+    _names: ClassVar[frozenset[str]] = frozenset()
+    """All of them, those of the classes above included."""
+
+    def __init_subclass__(cls) -> None:
+        cls._names = cls._names.union(cls.__slots__)
+
+    def __init__(self, **fields: Any) -> None:
+        if fields.keys() != self._names:
+            missing = self._names - fields.keys()
+            wrong = ", ".join(sorted(missing or fields.keys() - self._names))
+            what = "needs" if missing else "has no"
+            raise TypeError(f"{type(self).__name__} {what} {wrong}")
+        self._set(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in sorted(self._names)}
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, _Record):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self._names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = self._fields().items()
+        inside = ", ".join(f"{name}={_nearest.short_repr(value)}" for name, value in fields)
+        return f"{type(self).__name__}({inside})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self._fields())
 
-    def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+
+def _same(one: object, other: object) -> bool:
+    """Whether they are equal; a figure that there is not (NaN) is that of a copy too."""
+    return one == other or (one != one and other != other)
 
 
 def _restore(kind: type[_Record], fields: dict[str, Any]) -> _Record:
@@ -116,15 +141,20 @@ class Counter(int):
 
     calls: int
     """How often count() was called."""
-    min: int
-    """The least n of a call."""
-    max: int
-    """The greatest n of a call."""
+    min: int | None
+    """The least n of a call; None: not known, in what `deltas` returns."""
+    max: int | None
+    """The greatest n of a call; None like min."""
     saturated: bool
     """The sum over workers ran out of 64 bits and stands at the limit."""
 
     def __new__(
-        cls, value: int = 0, calls: int = 0, least: int = 0, most: int = 0, saturated: bool = False
+        cls,
+        value: int = 0,
+        calls: int = 0,
+        least: int | None = 0,
+        most: int | None = 0,
+        saturated: bool = False,
     ) -> Self:
         """Make one; `least` and `most` are its min and max."""
         self = super().__new__(cls, value)
@@ -152,7 +182,7 @@ class Bucket(_Record):
     count: int
 
 
-class Hist:
+class Hist(_Frozen):
     """Durations of the entries that ended, in 512 buckets, each an eighth of an octave wide.
 
     Below 16 ns a bucket is one nanosecond.
@@ -164,7 +194,7 @@ class Hist:
     """The buckets that were hit: their number to their count."""
 
     def __init__(self, counts: dict[int, int]) -> None:
-        self.counts = counts
+        self._set(counts=counts)
 
     @property
     def total(self) -> int:
@@ -194,8 +224,14 @@ class Hist:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.counts,)
+
     def __repr__(self) -> str:
-        return f"Hist({self.counts!r})"
+        if not self.counts:
+            return "<Hist of nothing>"
+        p50, p99 = self.quantile(0.5), self.quantile(0.99)
+        return f"<Hist of {self.total}: p50={p50:.0f} ns, p99={p99:.0f} ns>"
 
 
 class Node(_Record):
@@ -206,6 +242,7 @@ class Node(_Record):
         "child_wall_ns",
         "counters",
         "cpu_ns",
+        "ended_wall_ns",
         "estimated",
         "hist",
         "is_thread",
@@ -238,6 +275,8 @@ class Node(_Record):
     """Entries that were open at the last flush of their worker."""
     open_wall_ns: int
     """The part of wall_ns that belongs to them."""
+    ended_wall_ns: int
+    """Wall time of the entries that ended."""
     stride: tuple[int, int]
     """Least and greatest sampling stride of the contributions; (1, 1): every entry was measured."""
     workers: int
@@ -276,26 +315,70 @@ class Node(_Record):
     @property
     def mean_ns(self) -> float | None:
         """Mean wall time of the entries that ended; None if none did."""
-        return (self.wall_ns - self.open_wall_ns) / self.calls if self.calls else None
+        return self.ended_wall_ns / self.calls if self.calls else None
+
+    def __repr__(self) -> str:
+        names = ["calls", "wall_ns", "self_ns", "wait_ns"]
+        names += [name for name in ("open_calls", "counters") if getattr(self, name)]
+        figures = [f"{name}={_nearest.short_repr(getattr(self, name))}" for name in names]
+        figures += [word for word in ("estimated", "saturated") if getattr(self, word)]
+        return f"<Node {_nearest.show_path(self.path)}: {', '.join(figures)}>"
 
 
-class Tree(Mapping["Path", Node]):
+class Tree(_Frozen, Mapping["Path", Node]):
     """The phases by path, parents first, siblings by name.
 
     A path is a tuple of names: ``tree[("iteration", "mcts")]``. The root, ``tree[()]``, holds what
     was counted outside any phase; it is no phase and is not iterated over.
+
+    KeyError: there is no such path; the nearest are named. TypeError: what was given is no tuple,
+    also for `in` and `get`: ``"iteration/mcts" in tree`` would be wrong for ever, in silence.
     """
 
     __slots__ = ("_nodes", "root")
 
     root: Node
+    _nodes: dict[Path, Node]
 
     def __init__(self, nodes: list[Node]) -> None:
-        self.root = nodes[0]
-        self._nodes = {node.path: node for node in nodes[1:]}
+        self._set(root=nodes[0], _nodes={node.path: node for node in nodes[1:]})
 
     def __getitem__(self, path: Path) -> Node:
-        return self.root if path == () else self._nodes[path]
+        node = self._find(path)
+        if node is None:
+            show = _nearest.short_repr
+            near = map(show, _nearest.nearest_paths(path, self._nodes))
+            raise KeyError(f"no phase {show(path)}{_nearest.did_you_mean(near, map(show, self))}")
+        return node
+
+    def __contains__(self, path: object) -> bool:
+        return self._find(path) is not None
+
+    if not TYPE_CHECKING:  # Mapping has the types
+
+        def get(self, path, /, default=None):
+            """Return the phase of a path, or the default if there is none."""
+            node = self._find(path)
+            return default if node is None else node
+
+    def _find(self, path: object) -> Node | None:
+        if not isinstance(path, tuple):
+            raise TypeError(self._no_path(path))
+        return self._nodes.get(path) if path else self.root
+
+    def _no_path(self, wrong: object) -> str:
+        """Say of what is not a path how to write the one that is meant."""
+        text = f"a path is a tuple of names, not {type(wrong).__name__}"
+        meant: tuple[Any, ...] = ()
+        if isinstance(wrong, str):
+            meant = next(
+                (path for path in self if "/".join(path) == wrong), tuple(wrong.split("/"))
+            )
+        elif isinstance(wrong, list):
+            meant = tuple(wrong)
+        if not meant:
+            return text
+        return f"{text}: tree[{_nearest.short_repr(meant)}], not tree[{_nearest.short_repr(wrong)}]"
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._nodes)
@@ -315,8 +398,12 @@ class Tree(Mapping["Path", Node]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ([self.root, *self._nodes.values()],)
+
     def __repr__(self) -> str:
-        return f"<Tree of {len(self)} phases>"
+        inside = _nearest.listing(map(_nearest.show_path, self), limit=6)
+        return f"<Tree of {_phases(self)}{': ' if inside else ''}{inside}>"
 
 
 class OpenPhase(_Record):
@@ -430,6 +517,12 @@ class Worker(_Record):
         """When the worker last wrote, in seconds since the epoch."""
         return self.written_realtime_ns / 1e9
 
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "stale" if self.stale else "not closed"
+        rank = "" if self.rank is None else f"rank {self.rank}, "
+        where = f"{rank}pid {self.pid} on {_short(self.host)}"
+        return f"<Worker {_short(self.role)}: {where}, {state}>"
+
 
 class Role(_Record):
     """The workers that play one role, and their phases merged."""
@@ -440,6 +533,9 @@ class Role(_Record):
     workers: list[Worker]
     imbalance: float
     """Greatest over mean `root_wall_ns` of the workers; NaN if nothing was recorded."""
+
+    def __repr__(self) -> str:
+        return f"<Role {_short(self.name)} x{len(self.workers)}: {_phases(self.tree)}>"
 
 
 class Unreadable(_Record):
@@ -548,15 +644,32 @@ class Run(_Record):
 
     def workers_of(self, role: str) -> list[Worker]:
         """Return the workers of a role. KeyError: nobody plays it."""
-        return self.roles[role].workers
+        return self._role(role).workers
 
     def tree_of(self, role: str) -> Tree:
         """Return the phases of a role. KeyError: nobody plays it."""
-        return self.roles[role].tree
+        return self._role(role).tree
+
+    def _role(self, role: str) -> Role:
+        if role in self.roles:
+            return self.roles[role]
+        show = _nearest.short_repr
+        near = map(show, _nearest.nearest_names(str(role), self.roles))
+        raise KeyError(f"no role {show(role)}{_nearest.did_you_mean(near, map(show, self.roles))}")
 
     def __repr__(self) -> str:
-        roles = ", ".join(f"{name} x{len(role.workers)}" for name, role in self.roles.items())
-        return f"<Run {self.run_id} of {roles}: {len(self.tree)} phases>"
+        roles = [f"{_short(name)} x{len(role.workers)}" for name, role in self.roles.items()]
+        of = f"{_nearest.listing(roles)}: {_phases(self.tree)}"
+        return f"<{type(self).__name__} {_short(self.run_id)} of {of}>"
+
+
+def _phases(tree: Tree) -> str:
+    return "1 phase" if len(tree) == 1 else f"{len(tree)} phases"
+
+
+def _short(name: str) -> str:
+    """Return a name as it is, if it is short and plain."""
+    return name if name.isprintable() and len(name) <= 60 else _nearest.short_repr(name)
 
 
 def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:

@@ -32,6 +32,10 @@ class Settings:
     seed: int
     end_of_play: float
     """The moment, on the machine's monotonic clock, at which actors begin no further move."""
+    export: str | None = None
+    """What the learner exports its figures to while it runs: see examples/live_export."""
+    export_dir: str = "export"
+    export_every_s: float = 5.0
 
     def first_network(self) -> Network:
         """The untrained network that everything starts from: each process can make it itself."""

@@ -12,6 +12,8 @@ import time
 from types import FrameType
 from typing import NoReturn
 
+import live_export
+
 from lineprofiler.accounting import Profiler
 
 from . import actor, evaluator, inference, learner
@@ -52,6 +54,9 @@ def parse_options() -> argparse.Namespace:
     add("--simulations", type=at_least_one, default=32, help="simulations per move")
     add("--seed", type=int, default=1, help="of the network's weights and all random choices")
     add("--run-dir", default="profile", help="the folder that the profile is written to")
+    add("--export", choices=live_export.KINDS, help="write the learner's figures to, meanwhile")
+    add("--export-dir", default="export", help="the folder that these are written to")
+    add("--export-every", type=float, default=5.0, help="seconds from one writing to the next")
     return parser.parse_args()
 
 
@@ -81,6 +86,9 @@ def play(options: argparse.Namespace, profiler: Profiler) -> None:
         simulations=options.simulations,
         seed=options.seed,
         end_of_play=time.monotonic() + options.seconds,
+        export=options.export,
+        export_dir=options.export_dir,
+        export_every_s=options.export_every,
     )
     with Crew(context) as crew:
         with profiler.phase("start_processes"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import live_export
 import numpy as np
 
 from lineprofiler import accounting
@@ -27,7 +31,7 @@ def run(settings: Settings, channels: Channels) -> None:
     network = settings.first_network()
     learner = Learner(network, np.random.default_rng([settings.seed, settings.actors]))
     inbox = Inbox(settings, channels)
-    with Profiler(role="learner", install=True) as profiler:
+    with profiled(settings) as profiler:
         while inbox.is_open:
             with profiler.phase("iteration"):
                 with profiler.phase("receive_games"):
@@ -40,6 +44,21 @@ def run(settings: Settings, channels: Channels) -> None:
             board.games += len(games)
             board.positions += sum(len(game.positions) for game in games)
             board.training_steps, board.loss = learner.steps, learner.loss
+
+
+@contextmanager
+def profiled(settings: Settings) -> Iterator[Profiler]:
+    """Profile the process, and export its figures while it runs if that was asked for."""
+    if settings.export is None:
+        with Profiler(role="learner", install=True) as profiler:
+            yield profiler
+        return
+    every_s = settings.export_every_s
+    with (
+        Profiler(role="learner", install=True, snapshot_interval_s=every_s) as profiler,
+        live_export.live_export(profiler, settings.export, settings.export_dir),
+    ):
+        yield profiler
 
 
 class Inbox:

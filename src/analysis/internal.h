@@ -1,6 +1,7 @@
 /*
  * analysis/internal.h: what the files of this room share. phases.c makes the figures of each phase,
- * choice.c picks what a reader should see first, analysis.c joins both.
+ * choice.c picks what a reader should see first, analysis.c joins both. compare_rows.c matches two runs, compare.c judges
+ * what changed.
  */
 #ifndef LP_ANALYSIS_INTERNAL_H
 #define LP_ANALYSIS_INTERNAL_H
@@ -29,5 +30,9 @@ static inline uint64_t lp_analysis_less(uint64_t a, uint64_t b)
 
 /* part / whole; NaN of no whole. */
 double lp_analysis_ratio(double part, double whole);
+
+/* Matches the roles and phases of both runs: fills roles and phases but for what is derived. 0 or -ENOMEM. */
+struct lp_compare;
+int lp_compare_match(struct lp_compare *compare);
 
 #endif

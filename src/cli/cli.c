@@ -14,6 +14,7 @@
 
 static const struct lp_cli_command *const commands[] = {
     &lp_cli_report,
+    &lp_cli_compare,
     NULL,
 };
 #define COMMANDS_MAX 16 /* That a slip is compared with. */
@@ -66,9 +67,9 @@ static void list_commands(FILE *to)
 {
     fputs("usage: lineprofiler COMMAND [option...]\n\n", to);
     for (size_t i = 0; commands[i] != NULL; i++)
-        fprintf(to, "  %-8s %-6s %s\n", commands[i]->name, commands[i]->operands, commands[i]->summary);
-    fputs("\n  --version        the version\n"
-          "  -h, --help       this list; after a command, what that command can do\n"
+        fprintf(to, "  %-8s %-11s %s\n", commands[i]->name, commands[i]->operands, commands[i]->summary);
+    fputs("\n  --version             the version\n"
+          "  -h, --help            this list; after a command, what that command can do\n"
           "\nExample: lineprofiler report profile/\n",
           to);
 }

@@ -1,10 +1,8 @@
 /* `lineprofiler report DIR`: one run, as text or JSON. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/arguments.h"
+#include "cli/colour.h"
+#include "cli/load.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "report/report.h"
 #include "run/run.h"
 
@@ -27,12 +25,10 @@ static const char help[] =
     "\n"
     "Exit status: 0 done; 2 wrong usage, no such directory, or nothing readable in it.\n";
 
-enum colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
-
 struct choices {
     const char *dir, *path; /* Borrowed from argv. */
     const struct lp_report_format *format;
-    enum colour colour;
+    enum lp_cli_colour colour;
     bool no_samples, help;
 };
 
@@ -47,18 +43,6 @@ static const struct option longs[] = {
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
-
-static bool choose_colour(struct choices *choices, const char *word)
-{
-    static const char *const words[] = {"auto", "always", "never"};
-    for (size_t i = 0; i < 3; i++) {
-        if (strcmp(word, words[i]) == 0) {
-            choices->colour = (enum colour)i;
-            return true;
-        }
-    }
-    return false;
-}
 
 /* 0, or -1 after a line on err. */
 static int choose(struct choices *choices, const struct lp_cli_arguments *arguments, int option)
@@ -77,11 +61,7 @@ static int choose(struct choices *choices, const struct lp_cli_arguments *argume
         choices->no_samples = true;
         return 0;
     case OPTION_COLOR:
-        if (choose_colour(choices, arguments->value))
-            return 0;
-        lp_cli_wrong(arguments->cli, arguments->command, "no color '%s'; there are auto, always and never",
-                     arguments->value);
-        return -1;
+        return lp_cli_colour_choose(&choices->colour, arguments);
     case 'o':
         choices->path = arguments->value;
         return 0;
@@ -115,14 +95,6 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
     return -1;
 }
 
-static bool wants_colour(const struct choices *choices, bool terminal)
-{
-    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
-    if (choices->colour != COLOUR_AUTO)
-        return choices->colour == COLOUR_ALWAYS;
-    return terminal && (no_colour == NULL || *no_colour == '\0') && !(term != NULL && strcmp(term, "dumb") == 0);
-}
-
 static int write_report(const struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,
                         const struct lp_analysis *analysis)
 {
@@ -132,25 +104,10 @@ static int write_report(const struct choices *choices, const struct lp_cli *cli,
     if (lp_cli_output_open(&output, cli, command, choices->path) != 0)
         return LP_CLI_WRONG;
     bool terminal = lp_cli_output_is_terminal(&output, &options.width);
-    options.colour = wants_colour(choices, terminal);
+    options.colour = lp_cli_colour_wanted(choices->colour, terminal);
     lp_report_sink_init(&sink, lp_report_put_file, output.file);
     int error = choices->format->write(analysis, &options, &sink);
     return lp_cli_output_close(&output, error);
-}
-
-static int load(struct lp_run **run, const struct choices *choices, const struct lp_cli *cli,
-                const struct lp_cli_command *command)
-{
-    char message[1024];
-    struct lp_cli_progress progress;
-    lp_cli_progress_begin(&progress, cli->err);
-    struct lp_run_options options = {
-        .no_samples = choices->no_samples, .progress = lp_cli_progress_step, .progress_context = &progress};
-    int status = lp_run_load(run, choices->dir, &options, message, sizeof message);
-    lp_cli_progress_end(&progress);
-    if (status != LP_RUN_OK)
-        lp_cli_wrong(cli, command, "%s", message);
-    return status;
 }
 
 static int report(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv)
@@ -163,7 +120,7 @@ static int report(const struct lp_cli *cli, const struct lp_cli_command *command
         return LP_CLI_WRONG;
     if (choices.help)
         return lp_cli_help(cli, command);
-    if (load(&run, &choices, cli, command) != LP_RUN_OK)
+    if (lp_cli_load(&run, choices.dir, choices.no_samples, cli, command) != 0)
         return LP_CLI_WRONG;
     if (lp_analysis_make(&analysis, run) == 0)
         status = write_report(&choices, cli, command, analysis);

@@ -59,9 +59,10 @@ struct lp_node {
     uint64_t path_hash;
     lp_ref hot_child, hot_counter; /* used last */
     uint32_t phase_id;
-    uint32_t stride;    /* of this phase below its parent; core.stride is that below the root */
-    uint32_t until_due; /* entries to skip before the next one that is measured */
-    uint8_t reserved[12];
+    uint32_t stride;                /* of this phase below its parent; core.stride is that below the root */
+    uint32_t until_due;             /* entries to skip before the next one that is measured */
+    _Atomic uint32_t sampled_below; /* not 0: some child has a stride, and their time is an estimate */
+    uint8_t reserved[8];
     _Atomic lp_ref octaves[64]; /* of struct lp_octave */
 };
 
@@ -95,10 +96,10 @@ enum lp_frame_state { LP_FRAME_OPEN = 0, LP_FRAME_ENDED = 1 };
    thread, less what it used while others ran. */
 struct lp_stack {
     _Atomic uint32_t depth;
-    _Atomic lp_ref older;          /* next in the slot's list */
-    _Atomic uint64_t away_cpu_ns;  /* the thread's CPU time while others ran */
-    _Atomic uint64_t left_cpu_ns;  /* the thread's CPU time when another began to run; 0: this one runs */
-    _Atomic uint64_t skip_serial;  /* of the entry that is open but not measured, nor anything in it; 0: none */
+    _Atomic lp_ref older;           /* next in the slot's list */
+    _Atomic uint64_t away_cpu_ns;   /* the thread's CPU time while others ran */
+    _Atomic uint64_t left_cpu_ns;   /* the thread's CPU time when another began to run; 0: this one runs */
+    _Atomic uint64_t skip_serial;   /* of the entry that is open but not measured, nor anything in it; 0: none */
     _Atomic uint64_t posted_serial; /* the same: another thread has ended it */
     uint8_t reserved[24];
     struct lp_frame frames[LP_STACK_DEPTH];
@@ -135,6 +136,7 @@ enum lp_trouble {
     LP_TROUBLE_FOREIGN_EXITS,
     LP_TROUBLE_LOST_EXITS,
     LP_TROUBLE_UNPLACED_CPU_NS, /* no count: nanoseconds */
+    LP_TROUBLE_FAILED_CALLBACKS,
     LP_TROUBLE_KINDS
 };
 

@@ -33,7 +33,7 @@
 #define LPY_MODULE_SLOTS
 #endif
 
-/* Gives an object from a list of free ones its first reference. Its type is still held. */
+/* Gives an object that has lost its last reference a new one. Its type is still held. */
 static inline void lpy_revive(PyObject *object)
 {
 #if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(Py_TRACE_REFS)

@@ -80,13 +80,14 @@ struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase
         if (object == NULL)
             return NULL;
         ((struct lpy_entry *)object)->call = entry_call;
+        ((struct lpy_entry *)object)->phase = NULL;
+        PyObject_GC_Track(object);
     }
     struct lpy_entry *self = (struct lpy_entry *)object;
     self->phase = (struct lpy_phase *)Py_NewRef((PyObject *)phase);
     self->entry.thread = NULL;
     self->handed_out = (unsigned char)side;
     self->open = false;
-    PyObject_GC_Track(object);
     return self;
 }
 
@@ -95,12 +96,14 @@ static void entry_dealloc(PyObject *object)
     struct lpy_entry *self = (struct lpy_entry *)object;
     struct lpy_phase *phase = self->phase;
     PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
+    struct lpy_recorder *recorder = phase->recorder;
     if (LP_UNLIKELY(phase->pending == self))
         phase->pending = NULL;
     if (LP_UNLIKELY(self->open)) /* nobody can leave it any more */
-        lpy_leave(phase->recorder->state, &self->entry);
-    if (LP_UNLIKELY(phase->recorder == NULL || !lpy_free_list_put(&phase->recorder->state->free_entries, object))) {
+        lpy_leave(recorder->state, &self->entry);
+    self->phase = NULL;
+    if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_entries, object))) {
+        PyObject_GC_UnTrack(object);
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }

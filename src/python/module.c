@@ -141,6 +141,7 @@ static void clear_free_list(struct lpy_free_list *list)
     while (list->n > 0) {
         PyObject *object = list->objects[--list->n];
         PyTypeObject *type = Py_TYPE(object);
+        PyObject_GC_UnTrack(object);
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }
@@ -172,6 +173,7 @@ static int core_clear(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
     lpy_tasks_clear(state);
+    Py_CLEAR(state->sample.value);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->no_entry);
     Py_CLEAR(state->no_phase);
@@ -228,6 +230,13 @@ PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, /)\n"
                            "\n"
                            "OSError: no such directory, or it cannot be read. RunError: it holds nothing to report.");
 
+PyDoc_STRVAR(compare_runs_doc,
+             "compare_runs($module, run_dir_a, run_dir_b, fail_over, /)\n"
+             "--\n\n"
+             "Compare two run directories; return JSON (docs/compare.md). fail_over: nan for no gate.\n"
+             "\n"
+             "Raises as load_run does.");
+
 PyDoc_STRVAR(hist_quantile_doc, "hist_quantile($module, counts, q, /)\n"
                                 "--\n\n"
                                 "The q-quantile in ns of a histogram {bucket: count}.");
@@ -243,6 +252,7 @@ static PyMethodDef core_methods[] = {
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
+    {"compare_runs", lpy_compare_runs, METH_VARARGS, compare_runs_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
     {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},
     {"cli", core_cli, METH_O, cli_doc},

@@ -11,6 +11,8 @@
  *  tasks.c     which task runs on this thread
  *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
  *  run.c       a run directory as plain objects
+ *  tree.c      merged_tree() and deltas()
+ *  callbacks.c on_snapshot(): what the keeper calls
  *  count.c     count()
  *  names.c     from a str to the name's number
  *  thread_name.c  the calling thread's name
@@ -35,6 +37,7 @@
 #include <stdbool.h>
 
 #include "record/record.h"
+#include "run/reading.h"
 #include "worker/worker.h"
 
 /* References in prototypes: what is returned is new, and arguments are borrowed, unless marked. */
@@ -42,22 +45,27 @@
 #define LPY_RAISES_NEG
 
 struct lpy_state;
+struct lpy_callbacks;
 
 /* Recorder. Python code may subclass it. */
 struct lpy_recorder {
     PyObject_HEAD
     PyObject *weak_references;
-    struct lpy_state *state;        /* Borrowed: the type holds the module. */
-    struct lp_recorder *recorder;   /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
-    struct lp_worker *worker;       /* Owned; NULL if it was never enabled. */
-    struct lpy_recorder *next_open; /* Borrowed. */
-    bool used;                      /* A phase was asked for while nothing was recorded. */
-    bool warned;                    /* of too many paths */
+    struct lpy_state *state;         /* Borrowed: the type holds the module. */
+    struct lp_recorder *recorder;    /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_worker *worker;        /* Owned; NULL if it was never enabled. */
+    struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
+    struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
+    struct lpy_recorder *next_open;  /* Borrowed. */
+    bool used;                       /* A phase was asked for while nothing was recorded. */
+    bool warned;                     /* of too many paths */
+    bool strict_names;
 };
 
 /* An entry opened by a call of __enter__ that no __exit__ was bound together with. */
 struct lpy_loose_entry {
     unsigned long thread;
+    uint64_t task;
     struct lp_entry entry;
 };
 
@@ -97,9 +105,10 @@ struct lpy_name_set {
 
 #define LPY_FREE_LIMIT 64
 
-/* Objects that wait for their next use. Each holds its type. */
+/* Objects that wait for their next use. Each holds its type and refers to nothing else. They stay known to the garbage
+   collector: to tell it of each one anew would be a tenth of what a phase costs. */
 struct lpy_free_list {
-    PyObject *objects[LPY_FREE_LIMIT]; /* Owned, but with no references. */
+    PyObject *objects[LPY_FREE_LIMIT]; /* Owned. */
     int n, limit;
 };
 
@@ -116,6 +125,12 @@ struct lpy_tasks {
     hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
 };
 
+/* What a value of sample= came to, for the float seen last: it is a constant of the program as a rule. */
+struct lpy_sample {
+    PyObject *value;         /* Owned; NULL: none yet */
+    lp_phase_id stride_bits; /* of any phase id with that stride */
+};
+
 enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
 struct lpy_state {
@@ -125,6 +140,7 @@ struct lpy_state {
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
     struct lpy_tasks tasks;
+    struct lpy_sample sample;
     PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
     PyObject *threading, *active, *thread_name; /* Owned: names to look up. */
     struct lpy_free_list free_phases, free_entries;
@@ -156,8 +172,8 @@ LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
 
 /* An entry that counts as handed out once, as `side`. */
 struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side);
-/* __enter__ and __exit__ called by themselves; the last entry of this thread is the first to be
- * closed. */
+/* __enter__ and __exit__ called by themselves; the last entry of this task, else of this thread, is
+ * the first to be closed. */
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase);
 void lpy_phase_leave_loose(struct lpy_phase *phase);
 
@@ -169,17 +185,20 @@ LPY_RAISES_NEG int lpy_bind(const char *function, PyObject *const *names, int n_
 LPY_RAISES_NEG int lpy_name_id(struct lpy_state *state, PyObject *text, const char *what, lp_name_id *id);
 /* Checks it only. */
 LPY_RAISES_NEG int lpy_name_check(PyObject *text, const char *what);
+/* Admits a name of phases that the recorder does not know yet: warns, or raises, if it looks built from data. */
+LPY_RAISES_NEG int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id name);
 /* The text of a name; names are kept as UTF-8 in which lone surrogates may stand. */
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
+
+/* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
+ * lp_run_load, error is its errno. */
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
 
 /* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
 /* The same before an exit, if this is the calling thread's side of its recorder, and still stands. */
 LP_NOINLINE void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread);
-/* The calling thread's side of the recorder, on the strand of the task that runs. NULL: it has none, or the recorder is
-   NULL. */
-struct lp_thread *lpy_thread_peek(struct lpy_state *state, struct lp_recorder *recorder);
 int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg);
 void lpy_tasks_clear(struct lpy_state *state);
 /* Has steps of asyncio's tasks on such loops noticed when they begin and end. False: that cannot be had. */
@@ -190,8 +209,31 @@ void lpy_task_unwatch(struct lpy_state *state);
 void lpy_recorder_list(struct lpy_recorder *recorder);
 void lpy_recorder_unlist(struct lpy_recorder *recorder);
 
+/* tree.c */
+#define LPY_READING_MESSAGE 512
+/* Reads the worker's state; worker NULL, or a forked child that has recorded nothing, gives an empty tree. Without the GIL,
+   if need be. 0, or -1 with a message, which is empty if memory is short. */
+int lpy_read_worker(struct lp_run_reading *reading, struct lp_worker *worker, char message[LPY_READING_MESSAGE]);
+PyObject *lpy_merged_tree(struct lpy_recorder *recorder);
+PyObject *lpy_deltas(struct lpy_recorder *recorder);
+/* [(path, {figure: value}), ...], parents first; of an interval without its idle phases. */
+PyObject *lpy_tree_pairs(const struct lp_run_phase *root);
+PyObject *lpy_interval_pairs(const struct lp_run_phase *root);
+
+/* callbacks.c. Made before the worker, to which they then belong. With the GIL held, but for _call and _free, which are
+   the worker's flushed and flushed_release. */
+struct lpy_callbacks *lpy_callbacks_new(void);
+void lpy_callbacks_set_worker(struct lpy_callbacks *callbacks, struct lp_worker *worker);
+LPY_RAISES_NEG int lpy_callbacks_add(struct lpy_callbacks *callbacks, PyObject *function);
+int lpy_callbacks_traverse(struct lpy_callbacks *callbacks, visitproc visit, void *arg);
+void lpy_callbacks_clear(struct lpy_callbacks *callbacks);
+PyObject *lpy_callbacks_error(const struct lpy_callbacks *callbacks);
+void lpy_callbacks_call(void *callbacks);
+void lpy_callbacks_free(void *callbacks);
+
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
+PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
@@ -235,6 +277,10 @@ LP_ALWAYS_INLINE void lpy_enter(struct lpy_state *state, struct lp_recorder *rec
 LP_ALWAYS_INLINE void lpy_leave(struct lpy_state *state, struct lp_entry *entry)
 {
     struct lp_thread *thread = entry->thread;
+    if (LP_UNLIKELY(thread && entry->frame & LP_ENTRY_SKIPPED)) { /* there is no time to be told whose it is */
+        lp_record_leave_skipped(entry);
+        return;
+    }
     if (LP_LIKELY(thread != NULL) && LP_UNLIKELY(thread->host_version != lpy_context_version()))
         lpy_follow_to_leave(state, thread);
     lp_record_leave(entry);
@@ -244,16 +290,15 @@ LP_ALWAYS_INLINE PyObject *lpy_free_list_take(struct lpy_free_list *list)
 {
     if (LP_UNLIKELY(list->n == 0))
         return NULL;
-    PyObject *object = list->objects[--list->n];
-    lpy_revive(object);
-    return object;
+    return list->objects[--list->n];
 }
 
-/* False: the list is full, and the caller has to free the object. */
+/* To be called where the object has lost its last reference. False: the list is full, and the caller has to free it. */
 LP_ALWAYS_INLINE bool lpy_free_list_put(struct lpy_free_list *list, PyObject *object)
 {
     if (LP_UNLIKELY(list->n >= list->limit))
         return false;
+    lpy_revive(object);
     list->objects[list->n++] = object;
     return true;
 }

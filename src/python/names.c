@@ -88,6 +88,45 @@ int lpy_name_check(PyObject *text, const char *what)
     return status;
 }
 
+static PyObject *text_of(lp_name_id id)
+{
+    struct lp_name_text text = lp_name_text(id);
+    return lpy_text(text.bytes, text.len);
+}
+
+static void refuse_name(PyObject *name, PyObject *shape)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "phase name %R shares the shape %R with another one, which strict_names=True refuses: use a fixed "
+                 "name, and count() for the varying part",
+                 name, shape);
+}
+
+static int warn_of_many(PyObject *name, PyObject *shape, uint32_t count)
+{
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                            "%u distinct phase names share the shape %R (most recently %R). Names built from data grow "
+                            "the tree of phases until it folds at %u paths: use a fixed name, and count() for the "
+                            "varying part.",
+                            count, shape, name, LP_PATHS_LIMIT);
+}
+
+int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id id)
+{
+    struct lp_shape_verdict verdict = lp_recorder_admit(recorder->recorder, id, recorder->strict_names);
+    if (!verdict.refused && verdict.count != LP_SHAPE_MANY)
+        return 0;
+    PyObject *name = text_of(id), *shape = text_of(verdict.shape);
+    int status = -1;
+    if (name && shape && verdict.refused)
+        refuse_name(name, shape);
+    else if (name && shape)
+        status = warn_of_many(name, shape, verdict.count);
+    Py_XDECREF(name);
+    Py_XDECREF(shape);
+    return status;
+}
+
 PyObject *lpy_text(const char *bytes, size_t len)
 {
     return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "surrogatepass");

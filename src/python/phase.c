@@ -14,6 +14,8 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
         object = (PyObject *)PyObject_GC_New(struct lpy_phase, state->phase_type);
         if (object == NULL)
             return NULL;
+        ((struct lpy_phase *)object)->recorder = NULL;
+        PyObject_GC_Track(object);
     }
     struct lpy_phase *phase = (struct lpy_phase *)object;
     phase->recorder = (struct lpy_recorder *)Py_XNewRef((PyObject *)recorder);
@@ -21,13 +23,12 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     phase->pending = NULL;
     phase->loose = NULL;
     phase->n_loose = phase->loose_size = 0;
-    PyObject_GC_Track(object);
     return object;
 }
 
-/* A phase of this name, one entry in `stride` to be measured; or the one that does nothing. */
+/* A phase of this name, with the sampling stride of these bits of a phase id; or the one that does nothing. */
 LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                      uint32_t stride)
+                                      lp_phase_id stride_bits)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
         if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
@@ -39,11 +40,13 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
     lp_name_id name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
         return NULL;
-    return new_phase(state, recorder, LP_LIKELY(stride == 1) ? name : lp_phase_sampled(name, stride));
+    if (LP_UNLIKELY(!lp_shapes_know(&recorder->recorder->shapes, name)) && lpy_name_admit(recorder, name) < 0)
+        return NULL;
+    return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits);
 }
 
 /* sample: a number in (0, 1], for one entry in so many. */
-static int convert_sample(PyObject *sample, uint32_t *stride)
+static int convert_sample(PyObject *sample, lp_phase_id *stride_bits)
 {
     double value = PyFloat_AsDouble(sample);
     if (value == -1.0 && PyErr_Occurred()) {
@@ -53,11 +56,26 @@ static int convert_sample(PyObject *sample, uint32_t *stride)
     }
     if (value > 0.0 && value <= 1.0) {
         double entries = nearbyint(1.0 / value); /* halves to even, as Python's round() */
-        *stride = entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX;
+        *stride_bits = lp_stride_bits(entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX);
         return 0;
     }
     PyErr_Format(PyExc_ValueError, "sample must be over 0 and at most 1, not %R", sample);
     return -1;
+}
+
+static int look_up_sample(struct lpy_state *state, PyObject *sample, lp_phase_id *stride_bits)
+{
+    if (LP_LIKELY(sample == state->sample.value)) {
+        *stride_bits = state->sample.stride_bits;
+        return 0;
+    }
+    if (convert_sample(sample, stride_bits) < 0)
+        return -1;
+    if (PyFloat_CheckExact(sample)) { /* which never changes */
+        state->sample.stride_bits = *stride_bits;
+        Py_XSETREF(state->sample.value, Py_NewRef(sample));
+    }
+    return 0;
 }
 
 static int check_flag(PyObject *flag, PyObject *keyword)
@@ -68,33 +86,36 @@ static int check_flag(PyObject *flag, PyObject *keyword)
     return -1;
 }
 
-static int convert_options(struct lpy_state *state, PyObject *const *bound, uint32_t *stride)
+static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_phase_id *stride_bits)
 {
     static const enum lpy_keyword flags[] = {LPY_IO, LPY_SYNC, LPY_GPU, LPY_ASYNC_WORK};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (check_flag(bound[flags[i]], state->keywords[flags[i]]) < 0)
             return -1;
-    return bound[LPY_SAMPLE] ? convert_sample(bound[LPY_SAMPLE], stride) : 0;
+    return bound[LPY_SAMPLE] ? look_up_sample(state, bound[LPY_SAMPLE], stride_bits) : 0;
 }
 
 static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
-    uint32_t stride = 1;
+    lp_phase_id stride_bits = 0;
     if (!lpy_state_stands(state) ||
         lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
         return NULL;
-    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride) < 0)
+    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride_bits) < 0)
         return NULL;
-    return make_phase(state, recorder, bound[LPY_NAME], stride);
+    return make_phase(state, recorder, bound[LPY_NAME], stride_bits);
 }
 
 PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                    Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
-        return make_phase(state, recorder, args[0], 1);
+        return make_phase(state, recorder, args[0], 0);
+    if (nargs == 1 && PyTuple_GET_SIZE(kwnames) == 1 && PyTuple_GET_ITEM(kwnames, 0) == state->keywords[LPY_SAMPLE] &&
+        args[1] == state->sample.value)
+        return make_phase(state, recorder, args[0], state->sample.stride_bits);
     return phase_of_many(state, recorder, args, nargs, kwnames);
 }
 
@@ -104,6 +125,16 @@ static void open_entry(struct lpy_phase *phase, struct lp_entry *entry)
     entry->thread = NULL;
     if (recorder)
         lpy_enter(phase->recorder->state, recorder, phase->id, entry);
+}
+
+/* Of the task that runs here; 0 outside tasks, and where that is not known. */
+static uint64_t task_here(const struct lpy_recorder *recorder)
+{
+    uint64_t key = recorder->recorder ? LP_GET(recorder->recorder->key) : 0;
+    if (key == 0 || lp_thread_cache.key != key)
+        return 0;
+    const struct lp_thread *thread = lpy_thread_self(recorder->state, recorder->recorder);
+    return thread ? thread->strand->task : 0;
 }
 
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
@@ -122,29 +153,32 @@ PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
     open_entry(phase, &entry);
     if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
         return NULL;
-    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .entry = entry};
+    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){
+        .thread = PyThread_get_thread_ident(), .task = task_here(phase->recorder), .entry = entry};
     return Py_NewRef((PyObject *)phase);
 }
 
-/* The place, from 1, of the last entry of this thread, and of the task that runs on it if it is given; 0: none. */
-static uint32_t last_loose(const struct lpy_phase *phase, const struct lp_thread *running)
+/* Which one to close, counted from 1: the task's own last one, else the thread's; 0: none. */
+static uint32_t last_loose(const struct lpy_phase *phase)
 {
     unsigned long thread = PyThread_get_thread_ident();
-    uint32_t i = phase->n_loose;
-    while (i > 0 && (phase->loose[i - 1].thread != thread ||
-                     (running && !lp_thread_runs_strand_of(running, &phase->loose[i - 1].entry))))
-        i--;
-    return i;
+    uint64_t task = task_here(phase->recorder);
+    uint32_t of_thread = 0;
+    for (uint32_t i = phase->n_loose; i > 0; i--) {
+        const struct lpy_loose_entry *loose = &phase->loose[i - 1];
+        if (loose->thread != thread)
+            continue;
+        if (loose->task == task)
+            return i;
+        if (of_thread == 0)
+            of_thread = i;
+    }
+    return of_thread;
 }
 
 void lpy_phase_leave_loose(struct lpy_phase *phase)
 {
-    const struct lp_thread *running = NULL;
-    if (phase->n_loose > 1)
-        running = lpy_thread_peek(phase->recorder->state, phase->recorder->recorder);
-    uint32_t i = running ? last_loose(phase, running) : 0;
-    if (i == 0)
-        i = last_loose(phase, NULL);
+    uint32_t i = last_loose(phase);
     if (i == 0)
         return;
     lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);
@@ -166,10 +200,11 @@ static void phase_dealloc(PyObject *object)
     struct lpy_phase *phase = (struct lpy_phase *)object;
     PyTypeObject *type = Py_TYPE(object);
     struct lpy_recorder *recorder = phase->recorder;
-    PyObject_GC_UnTrack(object);
     if (LP_UNLIKELY(phase->loose != NULL))
         leave_abandoned(phase);
+    phase->recorder = NULL;
     if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_phases, object))) {
+        PyObject_GC_UnTrack(object);
         PyObject_GC_Del(object);
         Py_DECREF(type);
     }

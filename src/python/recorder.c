@@ -33,6 +33,7 @@ static PyObject *raise_status(int status, int error, const char *message, PyObje
 struct opening {
     struct lp_worker_options options;
     PyObject *run_dir, *role, *run_id, *runtime; /* Owned. */
+    bool strict_names;
 };
 
 static void opening_release(struct opening *opening)
@@ -52,16 +53,23 @@ static int convert_optional_path(PyObject *object, void *bytes)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {
-        "run_dir",           "role", "run_id", "inherited", "measure_cpu", "thread_names", "snapshot_interval_s",
-        "sample_interval_s", NULL};
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               "strict_names",
+                               NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
-    int inherited = 0, measure_cpu = 1, thread_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppdd:Recorder", keywords, convert_optional_path,
+    int inherited = 0, measure_cpu = 1, thread_names = 0, strict_names = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&pppddp:Recorder", keywords, convert_optional_path,
                                      (void *)&opening->run_dir, &role, convert_optional_path, (void *)&opening->run_id,
                                      &inherited, &measure_cpu, &thread_names, &options->snapshot_interval_s,
-                                     &options->sample_interval_s))
+                                     &options->sample_interval_s, &strict_names))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -70,6 +78,7 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
         return -1;
     options->measure_cpu = measure_cpu;
     options->thread_names = thread_names;
+    opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
 }
@@ -88,18 +97,29 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     options->runtime = PyBytes_AS_STRING(opening->runtime);
     options->thread_name = lpy_thread_name;
     options->thread_name_context = self->state;
+    struct lpy_callbacks *callbacks = lpy_callbacks_new();
+    if (callbacks == NULL)
+        return -1;
+    options->flushed = lpy_callbacks_call;
+    options->flushed_release = lpy_callbacks_free;
+    options->flushed_context = callbacks;
     PyThreadState *thread = PyEval_SaveThread();
     int status = lp_worker_open(&worker, options, message, sizeof message);
     int error = errno;
     PyEval_RestoreThread(thread);
     if (status != LP_WORKER_OK) {
+        lpy_callbacks_clear(callbacks);
+        lpy_callbacks_free(callbacks);
         PyObject *path = PyUnicode_DecodeFSDefault(options->run_dir);
         raise_status(status, error, message, path);
         Py_XDECREF(path);
         return -1;
     }
+    lpy_callbacks_set_worker(callbacks, worker);
+    self->callbacks = callbacks;
     self->worker = worker;
     self->recorder = lp_worker_recorder(worker);
+    self->strict_names = opening->strict_names;
     lpy_recorder_list(self);
     return 0;
 }
@@ -147,12 +167,14 @@ static void recorder_dealloc(PyObject *object)
     if (self->recorder)
         lpy_recorder_unlist(self);
     self->recorder = NULL;
+    lpy_callbacks_clear(self->callbacks);
     if (self->worker) {
         lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
         PyThreadState *thread = PyEval_SaveThread();
         lp_worker_free(self->worker);
         PyEval_RestoreThread(thread);
     }
+    lp_run_reading_release(&self->cursor);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -160,6 +182,13 @@ static void recorder_dealloc(PyObject *object)
 static int recorder_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
+    return lpy_callbacks_traverse(((struct lpy_recorder *)object)->callbacks, visit, arg);
+}
+
+/* A callback may hold the profiler. */
+static int recorder_clear(PyObject *object)
+{
+    lpy_callbacks_clear(((struct lpy_recorder *)object)->callbacks);
     return 0;
 }
 
@@ -236,6 +265,45 @@ static PyObject *recorder_document(PyObject *object, PyObject *unused)
     PyObject *bytes = PyBytes_FromStringAndSize(document, (Py_ssize_t)len);
     free(document);
     return bytes;
+}
+
+static PyObject *recorder_merged_tree(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return lpy_merged_tree((struct lpy_recorder *)object);
+}
+
+static PyObject *recorder_deltas(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return lpy_deltas((struct lpy_recorder *)object);
+}
+
+static PyObject *recorder_on_snapshot(PyObject *object, PyObject *function)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    if (!PyCallable_Check(function))
+        return PyErr_Format(PyExc_TypeError, "on_snapshot takes a function to call, not %.200s",
+                            Py_TYPE(function)->tp_name);
+    if (self->recorder && lpy_callbacks_add(self->callbacks, function) < 0)
+        return NULL;
+    return Py_NewRef(function);
+}
+
+static PyObject *recorder_pause_callbacks(PyObject *type, PyObject *unused)
+{
+    (void)type;
+    (void)unused;
+    PyThreadState *thread = PyEval_SaveThread();
+    lp_worker_pause_calls();
+    PyEval_RestoreThread(thread);
+    Py_RETURN_NONE;
+}
+
+static PyObject *recorder_callback_error(PyObject *object, void *closure)
+{
+    (void)closure;
+    return lpy_callbacks_error(((struct lpy_recorder *)object)->callbacks);
 }
 
 static PyObject *text_or_none(PyObject *object, const char *(*get)(const struct lp_worker *))
@@ -379,6 +447,28 @@ PyDoc_STRVAR(document_doc,
              "--\n\n"
              "What the worker's file would hold now, as bytes; None if this process has recorded nothing.");
 
+PyDoc_STRVAR(merged_tree_doc,
+             "merged_tree($self, /)\n"
+             "--\n\n"
+             "What this process has recorded, as pairs of a path and its figures.\n"
+             "\n"
+             "MemoryError. RuntimeError: the state contradicts itself, which no program can bring about.");
+
+PyDoc_STRVAR(deltas_doc, "deltas($self, /)\n"
+                         "--\n\n"
+                         "What this process has recorded since the last call, as merged_tree() has it.");
+
+PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
+                              "--\n\n"
+                              "Have function called with the tree after each periodic flush; return function.\n"
+                              "\n"
+                              "TypeError: it cannot be called.");
+
+PyDoc_STRVAR(pause_callbacks_doc,
+             "pause_callbacks()\n"
+             "--\n\n"
+             "Before a fork: stop the threads of all profilers, and wait at most two seconds for callbacks.");
+
 static PyMethodDef recorder_methods[] = {
     {"phase", (PyCFunction)(void (*)(void))recorder_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
     {"count", (PyCFunction)(void (*)(void))recorder_count, METH_FASTCALL | METH_KEYWORDS, count_doc},
@@ -386,6 +476,10 @@ static PyMethodDef recorder_methods[] = {
     {"snapshot", recorder_snapshot, METH_NOARGS, snapshot_doc},
     {"close", recorder_close, METH_NOARGS, close_doc},
     {"document", recorder_document, METH_NOARGS, document_doc},
+    {"merged_tree", recorder_merged_tree, METH_NOARGS, merged_tree_doc},
+    {"deltas", recorder_deltas, METH_NOARGS, deltas_doc},
+    {"on_snapshot", recorder_on_snapshot, METH_O, on_snapshot_doc},
+    {"pause_callbacks", recorder_pause_callbacks, METH_NOARGS | METH_STATIC, pause_callbacks_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -395,6 +489,8 @@ static PyGetSetDef recorder_properties[] = {
     {"run_id", recorder_run_id, NULL, "The run id; None if never enabled.", NULL},
     {"worker", recorder_worker, NULL, "The worker's name; None if never enabled.", NULL},
     {"path", recorder_path, NULL, "The path of the worker's file; None if never enabled.", NULL},
+    {"callback_error", recorder_callback_error, NULL,
+     "What the on_snapshot function that failed last raised, as text; None if none did.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -411,15 +507,11 @@ PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of 
                            "records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
-    {Py_tp_doc, (void *)recorder_doc},
-    {Py_tp_new, (void *)recorder_new},
-    {Py_tp_init, (void *)recorder_init},
-    {Py_tp_dealloc, (void *)recorder_dealloc},
-    {Py_tp_traverse, (void *)recorder_traverse},
-    {Py_tp_methods, recorder_methods},
-    {Py_tp_getset, recorder_properties},
-    {Py_tp_members, recorder_members},
-    {0, NULL},
+    {Py_tp_doc, (void *)recorder_doc},           {Py_tp_new, (void *)recorder_new},
+    {Py_tp_init, (void *)recorder_init},         {Py_tp_dealloc, (void *)recorder_dealloc},
+    {Py_tp_traverse, (void *)recorder_traverse}, {Py_tp_clear, (void *)recorder_clear},
+    {Py_tp_methods, recorder_methods},           {Py_tp_getset, recorder_properties},
+    {Py_tp_members, recorder_members},           {0, NULL},
 };
 
 static PyType_Spec recorder_spec = {

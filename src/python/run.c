@@ -78,54 +78,80 @@ static PyObject *from_hist(const struct lp_hist *hist)
     return dict;
 }
 
+static PyObject *from_known(bool known, int64_t value)
+{
+    if (!known)
+        Py_RETURN_NONE;
+    return PyLong_FromLongLong(value);
+}
+
 static PyObject *make_counter(const void *elements, size_t i)
 {
     const struct lp_run_counter *counter = (const struct lp_run_counter *)elements + i;
-    return Py_BuildValue("(NLKLLN)", from_text(&counter->name), (long long)counter->sum,
-                         (unsigned long long)counter->calls, (long long)counter->min, (long long)counter->max,
-                         PyBool_FromLong(counter->saturated));
+    bool known = counter->min <= counter->max;
+    return Py_BuildValue("(NLKNNN)", from_text(&counter->name), (long long)counter->sum,
+                         (unsigned long long)counter->calls, from_known(known, counter->min),
+                         from_known(known, counter->max), PyBool_FromLong(counter->saturated));
 }
 
 static PyObject *from_phase(const struct lp_run_phase *phase)
 {
     PyObject *cpu_ns = phase->cpu_known ? PyLong_FromUnsignedLongLong(phase->cpu_ns) : Py_NewRef(Py_None);
-    return Py_BuildValue(
-        "{s:K,s:K,s:N,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls", (unsigned long long)phase->calls,
-        "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "nocpu_wall_ns",
-        (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns", (unsigned long long)phase->child_wall_ns,
-        "late_wall_ns", (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
-        "open_wall_ns", (unsigned long long)phase->open_wall_ns, "stride", (unsigned long long)phase->stride_min,
-        (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers, "estimated",
-        PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated), "is_thread",
-        PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
-        make_tuple(phase->counters, phase->n_counters, make_counter));
+    return Py_BuildValue("{s:K,s:K,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
+                         (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns",
+                         cpu_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns",
+                         (unsigned long long)phase->child_wall_ns, "late_wall_ns",
+                         (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
+                         "open_wall_ns", (unsigned long long)phase->open_wall_ns, "ended_wall_ns",
+                         (unsigned long long)phase->ended_wall_ns, "stride", (unsigned long long)phase->stride_min,
+                         (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers,
+                         "estimated", PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated),
+                         "is_thread", PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
+                         make_tuple(phase->counters, phase->n_counters, make_counter));
 }
 
-/* Appends (path, figures) for the phase and all below it, parents first. The reader bounds the depth. */
-static int append_phases(PyObject *list, const struct lp_run_phase *phase, PyObject *path)
+static int append_phase(PyObject *list, const struct lp_run_phase *phase, PyObject *path)
 {
     PyObject *pair = Py_BuildValue("(ON)", path, from_phase(phase));
     int status = pair ? PyList_Append(list, pair) : -1;
     Py_XDECREF(pair);
+    return status;
+}
+
+/* Appends (path, figures) for the phase and all below it, parents first. The reader bounds the depth. */
+static int append_phases(PyObject *list, const struct lp_run_phase *phase, PyObject *path, bool with_idle)
+{
+    bool left_out = !with_idle && phase->parent && lp_run_phase_is_idle(phase);
+    int status = left_out ? 0 : append_phase(list, phase, path);
     for (size_t i = 0; status == 0 && i < phase->n_children; i++) {
         const struct lp_run_phase *child = phase->children[i];
         PyObject *last = Py_BuildValue("(N)", from_text(&child->name));
         PyObject *below = last ? PySequence_Concat(path, last) : NULL;
-        status = below ? append_phases(list, child, below) : -1;
+        status = below ? append_phases(list, child, below, with_idle) : -1;
         Py_XDECREF(below);
         Py_XDECREF(last);
     }
     return status;
 }
 
-static PyObject *from_tree(const struct lp_run_phase *root)
+static PyObject *make_pairs(const struct lp_run_phase *root, bool with_idle)
 {
     PyObject *list = PyList_New(0);
     PyObject *path = PyTuple_New(0);
-    if (list == NULL || path == NULL || append_phases(list, root, path) < 0)
+    if (list == NULL || path == NULL || append_phases(list, root, path, with_idle) < 0)
         Py_CLEAR(list);
     Py_XDECREF(path);
     return list;
+}
+
+PyObject *lpy_tree_pairs(const struct lp_run_phase *root)
+{
+    return make_pairs(root, true);
+}
+
+PyObject *lpy_interval_pairs(const struct lp_run_phase *root)
+{
+    return make_pairs(root, false);
 }
 
 static PyObject *make_trouble(const void *elements, size_t i)
@@ -186,7 +212,7 @@ static PyObject *make_index(const void *elements, size_t i)
 static PyObject *make_role(const void *elements, size_t i)
 {
     const struct lp_run_role *role = (const struct lp_run_role *)elements + i;
-    return Py_BuildValue("(NNNd)", from_text(&role->name), from_tree(role->tree),
+    return Py_BuildValue("(NNNd)", from_text(&role->name), lpy_tree_pairs(role->tree),
                          make_tuple(role->workers, role->n_workers, make_index), role->imbalance);
 }
 
@@ -221,7 +247,7 @@ static PyObject *from_run(const struct lp_run *run)
         "{s:N,s:N,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "dir", from_path(run->dir), "run_id",
         from_text(&run->run_id), "started_ns", (unsigned long long)run->started_realtime_ns, "written_ns",
         (unsigned long long)run->written_realtime_ns, "runtime_ns", (unsigned long long)run->runtime_ns, "live",
-        PyBool_FromLong(run->live), "tree", from_tree(run->tree), "roles",
+        PyBool_FromLong(run->live), "tree", lpy_tree_pairs(run->tree), "roles",
         make_tuple(run->roles, run->n_roles, make_role), "workers",
         make_tuple(run->workers, run->n_workers, make_worker), "hosts", make_tuple(run->hosts, run->n_hosts, make_text),
         "unreadable", make_tuple(run->unreadable, run->n_unreadable, make_unreadable), "superseded",
@@ -254,9 +280,17 @@ static int error_of(int status, int error, const char *dir)
     return stat(dir, &st) == 0 && !S_ISDIR(st.st_mode) ? ENOTDIR : ENOENT;
 }
 
+void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir)
+{
+    PyObject *path = PyUnicode_DecodeFSDefault(dir);
+    if (path)
+        raise_load(lpy_state_of(module), status, error_of(status, error, dir), message, path);
+    Py_XDECREF(path);
+}
+
 PyObject *lpy_load_run(PyObject *module, PyObject *args)
 {
-    PyObject *bytes = NULL, *path = NULL, *result = NULL;
+    PyObject *bytes = NULL, *result = NULL;
     int with_samples;
     if (!PyArg_ParseTuple(args, "O&p:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples))
         return NULL;
@@ -272,11 +306,8 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args)
     if (status == LP_RUN_OK)
         result = from_run(run);
     else
-        path = PyUnicode_DecodeFSDefault(dir);
-    if (path)
-        raise_load(lpy_state_of(module), status, error_of(status, error, dir), message, path);
+        lpy_raise_load(module, status, error, message, dir);
     lp_run_free(run);
-    Py_XDECREF(path);
     Py_DECREF(bytes);
     return result;
 }

@@ -40,7 +40,7 @@ static void leave_place(const struct lpy_state *state)
 /* The calling thread's side of a recorder, if tasks are known there. */
 static struct lp_thread *thread_with_tasks(const struct lpy_recorder *open)
 {
-    struct lp_thread *thread = lp_thread_peek(open->recorder);
+    struct lp_thread *thread = lp_thread_known(open->recorder);
     return thread && thread->n_tasks > 0 ? thread : NULL;
 }
 

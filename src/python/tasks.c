@@ -162,16 +162,8 @@ struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thr
 
 void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread)
 {
-    if (lp_thread_peek(thread->recorder) == thread)
+    if (lp_thread_known(thread->recorder) == thread)
         lpy_follow_task(state, thread);
-}
-
-struct lp_thread *lpy_thread_peek(struct lpy_state *state, struct lp_recorder *recorder)
-{
-    struct lp_thread *thread = recorder ? lp_thread_peek(recorder) : NULL;
-    if (thread && thread->host_version != lpy_context_version())
-        lpy_follow_task(state, thread);
-    return thread;
 }
 
 int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg)

@@ -23,7 +23,7 @@ static uint64_t open_child_part(const struct lp_thread *thread, const struct lp_
     uint64_t start_ns = LP_GET(child->start_wall_ns);
     if (LP_GET(child->state) != LP_FRAME_OPEN || start_ns >= end_ns)
         return 0;
-    return lp_share_of_parent(lp_image_at(&thread->recorder->image, LP_GET(child->node)), end_ns - start_ns);
+    return lp_share_of_sampled(lp_image_at(&thread->recorder->image, LP_GET(child->node)), end_ns - start_ns);
 }
 
 static void add_cpu(struct lp_core *core, const struct lp_frame *frame, struct ending end, uint64_t wall_ns)
@@ -55,7 +55,7 @@ static void close_frame(struct lp_thread *thread, struct lp_stack *stack, uint32
     lp_core_end(&node->core);
     lp_hist_add(thread, node, wall_ns);
     if (index > 0 && LP_GET(frame[-1].state) == LP_FRAME_OPEN)
-        LP_ADD(frame[-1].child_wall_ns, lp_share_of_parent(node, wall_ns));
+        lp_frame_cover(&frame[-1], node, wall_ns);
 }
 
 /* Drops ended frames from the top. */
@@ -154,6 +154,16 @@ static uint32_t first_posted(const struct lp_stack *stack)
     return first;
 }
 
+/* When a posted entry ended. A boundary of its own thread that met the post half way may have ended a child after that:
+   then both ended with the child. */
+static uint64_t posted_end_ns(const struct lp_thread *thread, const struct lp_frame *frame)
+{
+    const struct lp_node *node = lp_image_at(&thread->recorder->image, LP_GET(frame->node));
+    uint64_t start_ns = LP_GET(frame->start_wall_ns), end_ns = LP_GET(frame->posted_wall_ns);
+    uint64_t least_ns = start_ns + (LP_GET(node->sampled_below) ? 0 : LP_GET(frame->child_wall_ns));
+    return end_ns > least_ns ? end_ns : least_ns;
+}
+
 static void reap_strand(struct lp_thread *thread, struct lp_strand *strand)
 {
     struct lp_stack *stack = strand->stack;
@@ -161,9 +171,7 @@ static void reap_strand(struct lp_thread *thread, struct lp_strand *strand)
     if (skipped != 0 && LP_GET(stack->posted_serial) == skipped)
         end_skipping(strand);
     for (uint32_t i = first_posted(stack); i < LP_GET(stack->depth); i = first_posted(stack)) {
-        const struct lp_frame *frame = &stack->frames[i];
-        uint64_t wall_ns = LP_GET(frame->posted_wall_ns), start_ns = LP_GET(frame->start_wall_ns);
-        close_frame(thread, stack, i, (struct ending){.wall_ns = wall_ns > start_ns ? wall_ns : start_ns});
+        close_frame(thread, stack, i, (struct ending){.wall_ns = posted_end_ns(thread, &stack->frames[i])});
         settle_top(stack);
     }
     settle(thread, strand);

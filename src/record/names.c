@@ -135,18 +135,18 @@ struct lp_name_text lp_name_text(lp_name_id id)
 
 static _Atomic uint32_t strides[LP_STRIDES_LIMIT] = {1}; /* filled from the left under the lock, read without it */
 
-lp_phase_id lp_phase_sampled(lp_name_id name, uint32_t stride)
+lp_phase_id lp_stride_bits(uint32_t stride)
 {
     uint32_t i = 0;
-    if (stride <= 1 || name == LP_NAME_NONE)
-        return name;
+    if (stride <= 1)
+        return 0;
     pthread_mutex_lock(&lock);
     while (i < LP_STRIDES_LIMIT && atomic_load(&strides[i]) != 0 && atomic_load(&strides[i]) != stride)
         i++;
     if (i < LP_STRIDES_LIMIT)
         atomic_store(&strides[i], stride);
     pthread_mutex_unlock(&lock);
-    return i < LP_STRIDES_LIMIT ? name | i << 16 : name;
+    return i < LP_STRIDES_LIMIT ? i << 16 : 0;
 }
 
 uint32_t lp_phase_stride(lp_phase_id phase)

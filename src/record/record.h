@@ -34,6 +34,7 @@
 #include "clock/cpu.h"
 #include "image/image.h"
 #include "record/names.h"
+#include "record/shapes.h"
 #include "record/table.h"
 
 #define LP_PATHS_LIMIT 4096u
@@ -117,6 +118,7 @@ struct lp_recorder {
     struct lp_recorder *next;       /* guarded by the registry's lock */
     _Atomic lp_ref overflow_parent; /* the first path that found no place: its parent and last name */
     _Atomic lp_name_id overflow_name;
+    struct lp_shapes shapes; /* written with lock held */
 };
 
 /* Names one entry. Plain data: may be copied and outlive the thread, not the recorder. */
@@ -164,6 +166,9 @@ void lp_record_after_fork_in_child(void);
 /* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);
 
+/* Admits a name of phases that recorder->shapes does not know yet, see there. Takes the recorder's lock. */
+struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_id name, bool strict);
+
 /* Private to record/ below, but for the inline functions at the end. */
 
 void lp_thread_watch_end(void);
@@ -171,8 +176,6 @@ void lp_thread_watch_end(void);
 uint64_t lp_thread_id(void);
 /* Whether the calling thread's side of the recorder is this one. */
 bool lp_thread_is_mine(const struct lp_thread *thread);
-/* The calling thread's side of the recorder if it has one that stands; makes none. */
-struct lp_thread *lp_thread_peek(struct lp_recorder *recorder);
 /* Ends what is open on a thread that ends. With the recorder's lock held, on that thread. */
 void lp_thread_end(struct lp_thread *thread);
 /* Takes up what other threads have posted. On that thread. */
@@ -180,16 +183,25 @@ LP_COLD void lp_thread_reap(struct lp_thread *thread);
 /* Sends every thread once through lp_thread_find. */
 void lp_recorder_touch(struct lp_recorder *recorder);
 LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
+/* The calling thread's side of the recorder if it has one, also after lp_recorder_touch; nothing is taken up or made. */
+struct lp_thread *lp_thread_known(struct lp_recorder *recorder);
 LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase);
 LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
 LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
+LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);
 /* Whether this entry of a sampled phase is one to measure; else it is opened as skipped. */
 LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
+/* What a measured entry stands for; at most LP_SHARE_LIMIT_NS, so that sums of many stay numbers. */
+#define LP_SHARE_LIMIT_NS (UINT64_MAX >> 8) /* two years */
+LP_NOINLINE uint64_t lp_share_of_sampled(const struct lp_node *node, uint64_t wall_ns);
 
 /* Strands. On their thread, all of them. */
 
-/* Makes the thread's own strand the one that runs, and forgets all others. */
+/* Makes the thread's own strand the one that runs; it has no others. */
 void lp_strands_begin(struct lp_thread *thread, lp_ref stack);
+/* In a forked child: those of the parent's image are lost, not freed, for the fork may have met their thread in the
+   middle of a change. */
+void lp_strands_forget(struct lp_thread *thread);
 void lp_strands_release(struct lp_thread *thread);
 /* The strand of a task; NULL if it has none. */
 struct lp_strand *lp_strand_find(struct lp_thread *thread, uint64_t task);
@@ -270,17 +282,12 @@ LP_ALWAYS_INLINE void lp_hist_add(struct lp_thread *thread, struct lp_node *node
     LP_ADD(counts->counts[bucket % LP_HIST_PER_OCTAVE], 1);
 }
 
-/* The part of a parent's time that a child's measured time stands for. */
-LP_ALWAYS_INLINE uint64_t lp_share_of_parent(const struct lp_node *child, uint64_t wall_ns)
+/* Adds to an open parent what a child's measured time stands for. */
+LP_ALWAYS_INLINE void lp_frame_cover(struct lp_frame *parent, const struct lp_node *child, uint64_t wall_ns)
 {
-    return LP_LIKELY(child->phase_id <= LP_NAME_MASK) ? wall_ns : wall_ns * child->stride;
-}
-
-/* Whether the entry was opened by what now runs on the thread: the same task, or none. */
-static inline bool lp_thread_runs_strand_of(const struct lp_thread *thread, const struct lp_entry *entry)
-{
-    return entry->thread == thread && (entry->frame == (thread->stack_ref | LP_ENTRY_SKIPPED) ||
-                                       entry->frame - thread->stack_ref - 1 < LP_STACK_DEPTH);
+    if (LP_UNLIKELY(child->phase_id > LP_NAME_MASK))
+        wall_ns = lp_share_of_sampled(child, wall_ns);
+    LP_ADD(parent->child_wall_ns, wall_ns);
 }
 
 /* Opens an entry on the calling thread, whose side of its recorder this is. */
@@ -334,6 +341,10 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     struct lp_thread *thread = entry->thread;
     if (LP_UNLIKELY(!thread))
         return;
+    if (LP_UNLIKELY(entry->frame & LP_ENTRY_SKIPPED)) {
+        lp_record_leave_skipped(entry);
+        return;
+    }
     struct lp_frame *frame = lp_image_at(&thread->recorder->image, entry->frame);
     uint32_t depth;
     /* The innermost entry of this thread, over a parent that is still open: anything else is rare. */
@@ -361,7 +372,7 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     LP_SET(thread->stack->depth, depth - 1);
     thread->node = lp_image_at(&thread->recorder->image, node->parent);
     if (depth > 1)
-        LP_ADD(frame[-1].child_wall_ns, lp_share_of_parent(node, wall_ns));
+        lp_frame_cover(&frame[-1], node, wall_ns);
 }
 
 enum lp_count_result { LP_COUNT_OK = 0, LP_COUNT_OVERFLOW = -1 };

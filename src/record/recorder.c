@@ -125,6 +125,7 @@ void lp_recorder_release(struct lp_recorder *recorder)
     }
     lp_table_release(&recorder->paths);
     lp_table_release(&recorder->name_refs);
+    lp_shapes_release(&recorder->shapes);
     pthread_mutex_destroy(&recorder->lock);
 }
 
@@ -162,9 +163,11 @@ static void forget_parent(struct lp_recorder *recorder)
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         thread->owner = 0;
         thread->slot = NULL;
+        lp_strands_forget(thread);
     }
     lp_table_reset(&recorder->paths);
     lp_table_reset(&recorder->name_refs);
+    lp_shapes_reset(&recorder->shapes);
     atomic_store(&recorder->overflow_parent, 0);
     atomic_store(&recorder->overflow_name, LP_NAME_NONE);
     lp_image_forget(&recorder->image);
@@ -177,6 +180,16 @@ void lp_record_after_fork_in_child(void)
         forget_parent(recorder);
     lp_record_after_fork_in_parent();
     atomic_store(lp_fork_word, 1);
+}
+
+struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_id name, bool strict)
+{
+    pthread_mutex_lock(&recorder->lock);
+    struct lp_shape_verdict verdict = {0};
+    if (!lp_shapes_know(&recorder->shapes, name))
+        verdict = lp_shapes_admit(&recorder->shapes, name, strict);
+    pthread_mutex_unlock(&recorder->lock);
+    return verdict;
 }
 
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size)

@@ -1,6 +1,14 @@
 /* Sampled phases: one entry in so many is measured, and inside the others nothing is. */
 #include "record/record.h"
 
+uint64_t lp_share_of_sampled(const struct lp_node *node, uint64_t wall_ns)
+{
+    uint64_t share_ns;
+    if (__builtin_mul_overflow(wall_ns, node->stride, &share_ns) || share_ns > LP_SHARE_LIMIT_NS)
+        return LP_SHARE_LIMIT_NS;
+    return share_ns;
+}
+
 bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry)
 {
     if (node->until_due == 0) {
@@ -16,4 +24,21 @@ bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_
     thread->depth |= LP_SKIPPING;
     thread->node = &thread->nowhere;
     return false;
+}
+
+/* Skipped entries are cheap at both ends: the usual one is the last that the running strand met. */
+void lp_record_leave_skipped(struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (LP_UNLIKELY(thread != lp_thread_cache.thread || lp_thread_cache.key != LP_GET(thread->recorder->key) ||
+                    entry->frame != (thread->stack_ref | LP_ENTRY_SKIPPED) ||
+                    LP_GET(thread->stack->skip_serial) != entry->serial || !LP_GET(*lp_fork_word))) {
+        lp_record_leave_slow(entry);
+        return;
+    }
+    entry->thread = NULL;
+    LP_SET(thread->stack->skip_serial, 0);
+    thread->strand->skipped = NULL;
+    thread->depth &= ~LP_SKIPPING;
+    thread->node = lp_strand_node(thread, thread->stack);
 }

@@ -11,12 +11,15 @@ static uint32_t place_of(const struct lp_thread *thread, uint64_t task)
     return (uint32_t)(task * 0x9e3779b97f4a7c15u >> 32) & (thread->n_places - 1);
 }
 
-void lp_strands_begin(struct lp_thread *thread, lp_ref stack)
+void lp_strands_forget(struct lp_thread *thread)
 {
-    /* Those of an earlier image are lost, not freed: a fork may have met their thread in the middle of a change. */
     thread->strands = thread->free_strands = NULL;
     thread->places = NULL;
     thread->n_places = thread->n_tasks = 0;
+}
+
+void lp_strands_begin(struct lp_thread *thread, lp_ref stack)
+{
     thread->host_version = thread->host_since_cpu_ns = 0;
     thread->own = (struct lp_strand){.stack = lp_image_at(&thread->recorder->image, stack), .stack_ref = stack};
     lp_strand_load(thread, &thread->own);

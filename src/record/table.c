@@ -61,6 +61,14 @@ bool lp_table_put(struct lp_table *table, uint64_t key, uint32_t value)
     return true;
 }
 
+bool lp_table_set(struct lp_table *table, uint64_t key, uint32_t value)
+{
+    if (lp_table_get(table, key) == 0)
+        return lp_table_put(table, key, value);
+    table->values[place_of(table, key)] = value;
+    return true;
+}
+
 void lp_table_reset(struct lp_table *table)
 {
     if (table->keys)

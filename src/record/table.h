@@ -21,6 +21,8 @@ uint32_t lp_table_get(const struct lp_table *table, uint64_t key);
 bool lp_table_reserve(struct lp_table *table);
 /* Adds a key that is not there; false if memory is short. */
 bool lp_table_put(struct lp_table *table, uint64_t key, uint32_t value);
+/* Adds a key or replaces its value; false if memory is short. */
+bool lp_table_set(struct lp_table *table, uint64_t key, uint32_t value);
 /* Empties the table but keeps its memory. */
 void lp_table_reset(struct lp_table *table);
 void lp_table_release(struct lp_table *table);

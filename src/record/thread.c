@@ -56,6 +56,8 @@ static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent
         node->path_hash = hash_of_path(parent, phase);
         node->stride = lp_phase_stride(phase);
         LP_SET(node->core.stride, stride_below_root(parent, node->stride));
+        if (node->stride > 1)
+            LP_SET(parent->sampled_below, 1);
         atomic_store_explicit(&thread->last_node->next_in_slot, ref, memory_order_release);
     }
     thread->last_node = node;
@@ -161,16 +163,17 @@ bool lp_thread_is_mine(const struct lp_thread *thread)
     return mine;
 }
 
-struct lp_thread *lp_thread_peek(struct lp_recorder *recorder)
+struct lp_thread *lp_thread_known(struct lp_recorder *recorder)
 {
-    uint64_t key = atomic_load_explicit(&recorder->key, memory_order_relaxed);
-    if (key == 0 || !lp_record_is_here())
+    uint64_t key = atomic_load(&recorder->key);
+    if (key == 0 || lp_thread_cache.key == 0 || !lp_record_is_here())
         return NULL;
     if (lp_thread_cache.key == key)
         return lp_thread_cache.thread;
-    /* The thread has used another recorder since, or the key is a new one. */
     pthread_mutex_lock(&recorder->lock);
     struct lp_thread *thread = mine_locked(recorder);
+    if (thread && (!thread->slot || thread->generation != recorder->generation))
+        thread = NULL;
     pthread_mutex_unlock(&recorder->lock);
     return thread;
 }

@@ -35,7 +35,7 @@ static const run_section run_sections[] = {
     lp_report_text_caveats,
 };
 
-static size_t page_width(const struct lp_report_options *options)
+size_t lp_report_text_width(const struct lp_report_options *options)
 {
     size_t width = options != NULL && options->width > 0 ? options->width : LP_REPORT_WIDTH;
     if (width < LP_REPORT_WIDTH_MIN)
@@ -47,7 +47,7 @@ static int write_text(const struct lp_analysis *analysis, const struct lp_report
                       struct lp_report_sink *sink)
 {
     struct lp_report_page page;
-    lp_report_page_init(&page, sink, page_width(options), options != NULL && options->colour);
+    lp_report_page_init(&page, sink, lp_report_text_width(options), options != NULL && options->colour);
     for (size_t i = 0; i < sizeof run_sections / sizeof *run_sections; i++)
         run_sections[i](&page, analysis);
     lp_report_page_release(&page);
@@ -72,15 +72,20 @@ static void join_path(struct lp_report_sink *sink, const struct lp_run_phase *ph
     lp_report_write(sink, phase->name.bytes, phase->name.len);
 }
 
-void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase, size_t columns)
+void lp_report_text_phase(struct lp_report_page *page, const struct lp_run_phase *phase, size_t columns)
 {
     struct lp_buffer path = {0};
     struct lp_report_sink sink;
     lp_report_sink_init(&sink, lp_buffer_put, &path);
-    join_path(&sink, role->phases[phase].phase);
+    join_path(&sink, phase);
     lp_report_fail(page->sink, sink.error);
     lp_report_page_label(page, path.bytes, path.len, columns);
     free(path.bytes);
+}
+
+void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase, size_t columns)
+{
+    lp_report_text_phase(page, role->phases[phase].phase, columns);
 }
 
 void lp_report_text_note_begin(struct lp_report_page *page)

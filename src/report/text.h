@@ -32,6 +32,10 @@ size_t lp_report_text_at(const struct lp_report_page *page, size_t column);
 /* The path of a phase, names joined by '/', in at most `columns`, which then count as taken. */
 void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase,
                          size_t columns);
+void lp_report_text_phase(struct lp_report_page *page, const struct lp_run_phase *phase, size_t columns);
+/* The page that these options ask for, within its limits; options may be NULL. */
+struct lp_report_options;
+size_t lp_report_text_width(const struct lp_report_options *options);
 /* A note: words, dim, indented, wrapped; lp_report_text_note_end ends it. */
 void lp_report_text_note_begin(struct lp_report_page *page);
 void lp_report_text_note(struct lp_report_page *page, const char *text);

@@ -27,6 +27,8 @@ static const struct trouble troubles[] = {
      "its wall time ends there, and its CPU time was not measured"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
      "it had ended before, with its thread or with the phase around it"},
+    {"failed_callbacks", "failed_callbacks", "call of an on_snapshot function raised",
+     "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
 
@@ -92,7 +94,8 @@ static void caveat_unplaced_cpu(struct lp_run_caveat_list *list, const struct lp
     if (concerned.count < UNPLACED_WORTH_NAMING_NS)
         return;
     lp_run_line_duration(&line, concerned.count);
-    lp_run_line_add(&line, " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
+    lp_run_line_add(&line,
+                    " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
     add_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, "troubles", &line);

@@ -27,6 +27,7 @@ static struct lp_run_figures figures_of(const struct lp_run_record *record)
         .cpu_ns = (record->no_cpu ? 0 : record->cpu_ns) + (record->no_open_cpu ? 0 : record->open_cpu_ns),
         .open_calls = record->open_calls,
         .open_wall_ns = record->open_wall_ns,
+        .ended_wall_ns = record->wall_ns,
         .stride = record->stride,
         .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
     };
@@ -71,11 +72,13 @@ static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct l
         return -1;
     for (size_t i = 1; i < slot->n_nodes; i++) {
         struct lp_run_node *node = lp_run_tree_child(tree, fold->nodes[records[i].parent], records[i].name);
-        if (!node || add_parts(tree, node, document, &records[i]) < 0)
+        if (!node)
+            return -1;
+        lp_run_tree_note_worker(node, number);
+        if (add_parts(tree, node, document, &records[i]) < 0)
             return -1;
         struct lp_run_figures figures = figures_of(&records[i]);
         lp_run_tree_add(node, &figures);
-        lp_run_tree_note_worker(node, number);
         if (document->thread_names && records[i].parent == 0)
             add_to_thread(top, &figures);
         fold->nodes[i] = node;
@@ -92,8 +95,13 @@ static struct lp_run_node *slot_top(struct lp_run_tree *tree, const struct lp_ru
         return tree->root;
     struct lp_span name = slot->name.len ? slot->name : (struct lp_span){unnamed_thread, strlen(unnamed_thread)};
     struct lp_run_node *top = lp_run_tree_child(tree, tree->root, name);
-    if (top)
-        lp_run_tree_note_worker(top, number);
+    if (!top)
+        return NULL;
+    if (slot->n_nodes == 1) { /* only counters: no phase below will say so */
+        const struct lp_run_figures no_time = {.stride = 1, .is_thread = true, .cpu_seen = document->measure_cpu};
+        lp_run_tree_add(top, &no_time);
+    }
+    lp_run_tree_note_worker(top, number);
     return top;
 }
 

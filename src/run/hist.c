@@ -65,6 +65,16 @@ uint64_t lp_hist_bucket_width(unsigned bucket)
     return UINT64_C(1) << (bucket / PER_OCTAVE - 1);
 }
 
+unsigned lp_hist_bucket_log(unsigned bucket)
+{
+    static const unsigned first[] = {0, 0, 256, 406, 512, 594, 662, 719};
+    /* Of the middles of an octave's eight buckets: 256 * log2(1 + (i + 0.5) / 8). */
+    static const unsigned within[] = {22, 63, 100, 134, 165, 193, 220, 244};
+    if (bucket < PER_OCTAVE)
+        return first[bucket];
+    return (bucket / PER_OCTAVE + 2) * LP_HIST_LOG_UNIT + within[bucket % PER_OCTAVE];
+}
+
 /* The duration at that share (0 to 1) of a bucket: its first at 0, its last at 1, so that buckets of 1 ns are exact. */
 static double inside_bucket(unsigned bucket, double share)
 {

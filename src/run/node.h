@@ -1,10 +1,11 @@
 /*
- * node: a phase while its tree is being filled. Private to tree.c (which fills) and seal.c (which turns it into its
- * public form and frees it).
+ * node: a phase while its tree is being filled. Private to tree.c (which fills), seal.c (which turns it into its
+ * public form and frees it) and reading.c (which fills what tree.h has no word for).
  */
 #ifndef LP_RUN_NODE_H
 #define LP_RUN_NODE_H
 
+#include "run/spread.h"
 #include "run/tree.h"
 
 /* A counter being summed. */
@@ -25,6 +26,7 @@ struct lp_run_node {
     struct lp_run_tally_node *tallies; /* Owned; NULL once sealed. */
     uint64_t last_worker;              /* The worker counted last in phase.workers. */
     bool cpu_seen;
+    struct lp_run_share share; /* Of last_worker; not yet in phase.spread. */
 };
 
 static inline struct lp_run_node *lp_run_node_of(struct lp_run_phase *phase)

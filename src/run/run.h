@@ -12,8 +12,8 @@
  *
  * Truth rules that every consumer relies on:
  *  - wall_ns contains the time of open entries up to the flush (or up to now, for a live image); open_wall_ns says how
- *    much of it that is; calls and hist count only entries that ended. A mean per entry is
- *    (wall_ns - open_wall_ns) / calls.
+ *    much of it that is; calls, ended_wall_ns and hist count only entries that ended. A mean per entry is
+ *    ended_wall_ns / calls.
  *  - cpu_known is false where no CPU time was measured at all: cpu_ns is then meaningless and is shown as "not measured".
  *    nocpu_wall_ns is the part of wall_ns without CPU figures, so wait = wall_ns - nocpu_wall_ns - cpu_ns (not below 0),
  *    and its denominator is wall_ns - nocpu_wall_ns.
@@ -48,6 +48,9 @@ double lp_hist_quantile(const struct lp_hist *hist, double q);
 /* First ns of a bucket and its width. */
 uint64_t lp_hist_bucket_begin(unsigned bucket);
 uint64_t lp_hist_bucket_width(unsigned bucket);
+/* log2 of a bucket's middle in units of 1 / LP_HIST_LOG_UNIT; never falls from one bucket to the next. */
+#define LP_HIST_LOG_UNIT 256
+unsigned lp_hist_bucket_log(unsigned bucket);
 
 struct lp_run_counter {
     struct lp_text name;
@@ -55,6 +58,16 @@ struct lp_run_counter {
     uint64_t calls;
     int64_t min, max;
     bool saturated;
+};
+
+/* How a phase differs between workers: sums over those in which an entry of it ended, exact, from which variances are
+   made (analysis/compare.h). c is a worker's calls, w the wall time of its ended entries in ns, l the sum over them of
+   lp_hist_bucket_log. */
+__extension__ typedef unsigned __int128 lp_run_square;
+struct lp_run_spread {
+    lp_run_square cc, ccc, cw, ww, cl, ll;
+    uint64_t l;     /* Sum of l. */
+    bool saturated; /* A sum stands at the limit of its type. */
 };
 
 struct lp_run_phase {
@@ -65,11 +78,13 @@ struct lp_run_phase {
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns;
+    uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
     bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
+    struct lp_run_spread spread;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
 };
@@ -150,6 +165,7 @@ struct lp_run_superseded {
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
      failed_flushes  writes of its file that failed
+     failed_callbacks  calls of on_snapshot functions that raised
      clock           jumps of the wall clock, time that a host was suspended
      troubles        what else went wrong while recording
      private_image   workers that a kill would have cost data

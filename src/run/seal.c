@@ -118,6 +118,8 @@ static int seal_node(struct lp_run_node *node)
     if (!phase->stride_min)
         phase->stride_min = phase->stride_max = 1;
     phase->cpu_known = cpu_known(node);
+    lp_run_spread_add(&phase->spread, &node->share);
+    node->share = (struct lp_run_share){0};
     if (seal_counters(node) < 0 || seal_children(node) < 0)
         return -1;
     for (size_t i = 0; i < phase->n_children; i++)

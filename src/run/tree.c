@@ -59,7 +59,7 @@ static void add_stride(struct lp_run_phase *phase, uint64_t stride_min, uint64_t
     phase->estimated |= stride_max > 1;
 }
 
-void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figures)
+static void add_figures(struct lp_run_node *node, const struct lp_run_figures *figures)
 {
     struct lp_run_phase *phase = &node->phase;
     bool *saturated = &phase->saturated;
@@ -71,13 +71,22 @@ void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figu
     phase->late_wall_ns = lp_run_sum(phase->late_wall_ns, figures->late_wall_ns, saturated);
     phase->open_calls = lp_run_sum(phase->open_calls, figures->open_calls, saturated);
     phase->open_wall_ns = lp_run_sum(phase->open_wall_ns, figures->open_wall_ns, saturated);
+    phase->ended_wall_ns = lp_run_sum(phase->ended_wall_ns, figures->ended_wall_ns, saturated);
     node->cpu_seen |= figures->cpu_seen;
     phase->is_thread |= figures->is_thread;
     add_stride(phase, figures->stride, figures->stride);
 }
 
+void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figures)
+{
+    uint64_t open_ns = figures->open_wall_ns;
+    add_figures(node, figures);
+    lp_run_share_add(&node->share, figures->calls, figures->wall_ns > open_ns ? figures->wall_ns - open_ns : 0);
+}
+
 int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t count)
 {
+    lp_run_share_add_bucket(&node->share, bucket, count);
     return lp_run_hist_add(&node->phase.hist, bucket, count, &node->phase.saturated);
 }
 
@@ -128,6 +137,8 @@ void lp_run_tree_note_worker(struct lp_run_node *node, uint64_t number)
 {
     if (node->last_worker == number)
         return;
+    lp_run_spread_add(&node->phase.spread, &node->share);
+    node->share = (struct lp_run_share){0};
     node->last_worker = number;
     node->phase.workers++;
 }
@@ -157,6 +168,7 @@ static struct lp_run_figures figures_of(const struct lp_run_node *node)
         .late_wall_ns = phase->late_wall_ns,
         .open_calls = phase->open_calls,
         .open_wall_ns = phase->open_wall_ns,
+        .ended_wall_ns = phase->ended_wall_ns,
         .stride = phase->stride_min,
         .cpu_seen = node->cpu_seen,
         .is_thread = phase->is_thread,
@@ -167,11 +179,13 @@ static int merge_node(struct lp_run_tree *tree, struct lp_run_node *node, const 
 {
     struct lp_run_figures figures = figures_of(from);
     if (figures.stride) {
-        lp_run_tree_add(node, &figures);
+        add_figures(node, &figures);
         add_stride(&node->phase, from->phase.stride_min, from->phase.stride_max);
     }
     node->phase.saturated |= from->phase.saturated;
     node->phase.workers += from->phase.workers;
+    lp_run_spread_merge(&node->phase.spread, &from->phase.spread);
+    lp_run_spread_add(&node->phase.spread, &from->share);
     if (lp_run_hist_merge(&node->phase.hist, &from->phase.hist, &node->phase.saturated) < 0)
         return -1;
     for (const struct lp_run_tally_node *tally = from->tallies; tally; tally = tally->next)

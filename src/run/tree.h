@@ -8,7 +8,7 @@
  * same whatever the order: adding is commutative, and merging trees is associative. A counter's positive and negative
  * parts are summed apart for that reason and meet when the tree is sealed.
  *
- * Costs: a node is about 900 bytes and 64 for each octave its durations fall in; adding to one is a hash look-up.
+ * Costs: a node is about 1,100 bytes and 64 for each octave its durations fall in; adding to one is a hash look-up.
  *
  * Functions return 0 or a pointer; -1 or NULL without memory, after which the tree can only be released.
  */
@@ -28,7 +28,7 @@ struct lp_run_tree {
 struct lp_run_figures {
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
-    uint64_t open_calls, open_wall_ns;
+    uint64_t open_calls, open_wall_ns, ended_wall_ns;
     uint64_t stride; /* At least 1. */
     bool cpu_seen;   /* CPU time was asked for. */
     bool is_thread;
@@ -51,7 +51,8 @@ void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figu
 int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t count);
 int lp_run_tree_count(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_tally *tally);
 
-/* Notes that the worker of that number (from 1, another for each worker) has this path. */
+/* Notes that the worker of that number (from 1, another for each worker) has this path. Before its figures are added:
+   what is added to a node between two workers is the first one's. */
 void lp_run_tree_note_worker(struct lp_run_node *node, uint64_t number);
 
 /* Adds all of from to tree; no worker may be in both. */

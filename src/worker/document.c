@@ -4,21 +4,23 @@
 #include "worker/internal.h"
 
 #define HIST_TRIES 4
-#define STACKS_BUDGET ((size_t)1 << 26) /* readings of a stack in one document: enough for 10,000 tasks in any phase */
+#define STACKS_BUDGET ((size_t)1 << 26) /* readings of a stack in one document */
+#define FRAMES_BUDGET ((size_t)1 << 24) /* readings of an open entry */
+#define FRAME_READINGS 64               /* of each open entry */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes", [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",     [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",         [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",   [LP_TROUBLE_LOST_EXITS] = "lost_exits",
-    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",   [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
 struct budget {
-    size_t slots, nodes, counters, stacks;
+    size_t slots, nodes, counters, stacks, frames;
 };
 
 static bool spend(size_t *left)
@@ -42,7 +44,7 @@ struct open_figures {
     bool cpu_known;
     uint64_t check; /* changes when an entry ends */
     struct lp_core_copy posted;
-    uint32_t posted_buckets[LP_HIST_USED_OCTAVES * LP_HIST_PER_OCTAVE];
+    uint32_t posted_hist[LP_HIST_USED_OCTAVES * LP_HIST_PER_OCTAVE];
 };
 
 static uint64_t since(uint64_t from_ns, uint64_t to_ns)
@@ -94,7 +96,9 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 static uint64_t stack_cpu(const struct open_stacks *open, const struct lp_stack *stack, uint64_t start_cpu_ns)
 {
     uint64_t left_ns = GET(stack->left_cpu_ns), now_ns = left_ns ? left_ns : open->thread_cpu_ns;
-    return since(start_cpu_ns, since(GET(stack->away_cpu_ns), now_ns));
+    /* The time away is below zero, modulo 2^64, in a strand that was made after it began to run. */
+    uint64_t used_ns = now_ns - GET(stack->away_cpu_ns) - start_cpu_ns;
+    return used_ns <= INT64_MAX ? used_ns : 0;
 }
 
 static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t child_ns, uint64_t late_ns)
@@ -105,11 +109,39 @@ static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t 
     posted->nocpu_wall_ns += wall_ns;
     posted->child_wall_ns += child_ns;
     posted->late_wall_ns += late_ns;
-    figures->posted_buckets[lp_hist_bucket_of(wall_ns)]++;
+    figures->posted_hist[lp_hist_bucket_of(wall_ns)]++;
 }
 
-static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_stack *stack,
-                           uint32_t i, uint32_t depth)
+/* What one entry in so many stands for. */
+static uint64_t scaled(uint64_t figure, uint32_t stride)
+{
+    uint64_t all;
+    return __builtin_mul_overflow(figure, stride, &all) || all > INT64_MAX ? INT64_MAX : all;
+}
+
+/* When an entry ended that another thread has ended; as record/leave.c. */
+static uint64_t posted_end_ns(const struct lp_node *node, const struct open_entry *entry)
+{
+    uint64_t least_ns = entry->start_wall_ns + (GET(node->sampled_below) ? 0 : entry->child_wall_ns);
+    return later(entry->end_wall_ns, least_ns);
+}
+
+/* What of an entry up to end_ns the one directly in it covers, while that is open. Once either has ended, a sampled one
+   stands for others too. */
+static uint64_t covered(const struct open_stacks *open, const struct open_entry *entry, const struct open_entry *below,
+                        uint64_t end_ns)
+{
+    const struct lp_node *node = lp_view_at(open->view, below->node, sizeof *node);
+    if (below->ended || below->serial == 0 || !node)
+        return 0;
+    if (below->posted && posted_end_ns(node, below) < end_ns)
+        end_ns = posted_end_ns(node, below);
+    uint64_t part_ns = since(below->start_wall_ns, end_ns);
+    return entry->posted || below->posted ? scaled(part_ns, node->stride) : part_ns;
+}
+
+static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_node *node,
+                           const struct lp_stack *stack, uint32_t i, uint32_t depth)
 {
     const struct lp_frame *frame = &stack->frames[i];
     struct open_entry entry = read_frame(frame, open->now_ns), above = {0}, below = {0};
@@ -119,11 +151,11 @@ static void add_open_entry(struct open_figures *figures, const struct open_stack
         below = read_frame(&frame[1], open->now_ns);
     if (entry.ended || entry.serial == 0 || !lp_view_frame_holds(open->view, frame, entry.serial))
         return;
-    uint64_t end_ns = entry.posted ? later(entry.end_wall_ns, entry.start_wall_ns) : open->now_ns;
-    uint64_t wall_ns = since(entry.start_wall_ns, end_ns), child_ns = entry.child_wall_ns, late_ns = 0;
-    if (!below.ended && below.serial)
-        child_ns += since(below.start_wall_ns, end_ns);
-    child_ns = child_ns < wall_ns ? child_ns : wall_ns;
+    uint64_t end_ns = entry.posted ? posted_end_ns(node, &entry) : open->now_ns;
+    uint64_t wall_ns = since(entry.start_wall_ns, end_ns), late_ns = 0;
+    uint64_t child_ns = entry.child_wall_ns + covered(open, &entry, &below, end_ns);
+    if (child_ns > wall_ns && !GET(node->sampled_below))
+        child_ns = wall_ns; /* it was read a little later */
     if (above.ended || (above.serial && above.posted))
         late_ns = since(later(above.end_wall_ns, entry.start_wall_ns), end_ns);
     figures->check += entry.serial + entry.posted;
@@ -141,17 +173,20 @@ static void add_open_entry(struct open_figures *figures, const struct open_stack
 
 /* What the node's open entries have used. They are read as they are now, but those that began after the moment do not
    count: a later reading has the same entries, or some of them ended. */
-static void open_figures(struct open_figures *figures, const struct open_stacks *open, lp_ref node)
+static void open_figures(struct open_figures *figures, const struct open_stacks *open, const struct lp_node *node,
+                         lp_ref node_ref)
 {
     const struct lp_stack *stack;
+    size_t longest = open->view->size / sizeof *stack; /* a list goes in a circle after that */
     *figures = (struct open_figures){.cpu_known = open->cpu_known};
     lp_ref ref = atomic_load_explicit(&open->slot->last_stack, memory_order_acquire);
-    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&open->budget->stacks); ref = GET(stack->older)) {
+    for (; (stack = lp_view_at(open->view, ref, sizeof *stack)) && spend(&longest) && spend(&open->budget->stacks);
+         ref = GET(stack->older)) {
         uint32_t depth = GET(stack->depth);
         depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH;
         for (uint32_t i = 0; i < depth; i++)
-            if (GET(stack->frames[i].node) == node)
-                add_open_entry(figures, open, stack, i, depth);
+            if (GET(stack->frames[i].node) == node_ref && spend(&open->budget->frames))
+                add_open_entry(figures, open, node, stack, i, depth);
     }
 }
 
@@ -182,13 +217,6 @@ static void emit_histogram(struct lp_emit *emit, const struct lp_hist_copy *hist
     }
     if (any)
         lp_emit_string_end(emit);
-}
-
-/* What one entry in so many stands for. */
-static uint64_t scaled(uint64_t figure, uint32_t stride)
-{
-    uint64_t all;
-    return __builtin_mul_overflow(figure, stride, &all) || all > INT64_MAX ? INT64_MAX : all;
 }
 
 static int64_t scaled_sum(int64_t sum, uint32_t stride)
@@ -255,10 +283,10 @@ static void take_core_and_open(struct node_figures *figures, const struct open_s
 {
     uint64_t before;
     do { /* until no entry ended around the reading of the core: it would be in both figures, or in neither */
-        open_figures(&figures->open, open, ref);
+        open_figures(&figures->open, open, node, ref);
         before = figures->open.check;
         lp_view_core(open->view, node, &figures->core);
-        open_figures(&figures->open, open, ref);
+        open_figures(&figures->open, open, node, ref);
     } while (before != figures->open.check && open->budget->stacks > 0);
 }
 
@@ -274,7 +302,7 @@ static void add_posted_to_core(struct node_figures *figures)
     core->child_wall_ns += posted->child_wall_ns;
     core->late_wall_ns += posted->late_wall_ns;
     for (size_t i = 0; i < sizeof figures->hist.counts / sizeof figures->hist.counts[0]; i++)
-        figures->hist.counts[i] += figures->open.posted_buckets[i];
+        figures->hist.counts[i] += figures->open.posted_hist[i];
 }
 
 static void scale(struct node_figures *figures)
@@ -426,7 +454,10 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_open(emit, '[');
     const struct lp_slot *slot;
     struct budget budget = {view->size / sizeof(struct lp_slot), view->size / sizeof(struct lp_node),
-                            view->size / sizeof(struct lp_counter), STACKS_BUDGET};
+                            view->size / sizeof(struct lp_counter), STACKS_BUDGET, FRAMES_BUDGET};
+    size_t frames = view->size / sizeof(struct lp_stack) * LP_STACK_DEPTH;
+    if (frames < FRAMES_BUDGET / FRAME_READINGS)
+        budget.frames = frames * FRAME_READINGS;
     lp_ref ref = atomic_load_explicit(&header->last_slot, memory_order_acquire);
     for (; (slot = lp_view_at(view, ref, sizeof *slot)) && spend(&budget.slots); ref = GET(slot->older))
         emit_slot(emit, view, slot, written->monotonic_ns, owner, &budget);

@@ -159,6 +159,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     struct lp_buffer text = {0};
     struct lp_emit emit;
     struct lp_view view;
+    errno = 0;
     if (!lp_record_is_here())
         return NULL;
     pthread_mutex_lock(&worker->flush);
@@ -166,6 +167,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
         pthread_mutex_unlock(&worker->flush);
+        errno = 0;
         return NULL;
     }
     take_troubles(header);
@@ -175,6 +177,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     pthread_mutex_unlock(&worker->flush);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);
+        errno = ENOMEM;
         return NULL;
     }
     *len = text.len;

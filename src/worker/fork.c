@@ -9,6 +9,7 @@
 #include "worker/internal.h"
 
 #define FLUSH_WAIT_SECONDS 2
+#define CALL_WAIT_SECONDS 2
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,6 +37,29 @@ static void wait_for_flush(struct lp_worker *worker, const struct timespec *unti
         continue;
     if (!failed)
         pthread_mutex_unlock(&worker->flush);
+}
+
+static bool pause_all(bool late)
+{
+    bool waits = false;
+    pthread_mutex_lock(&registry_lock);
+    for (struct lp_worker *worker = registry; worker; worker = worker->next)
+        waits |= worker->flushed && lp_keeper_pause(worker, late);
+    pthread_mutex_unlock(&registry_lock);
+    return waits;
+}
+
+void lp_worker_pause_calls(void)
+{
+    struct timespec until;
+    long nap_ns = 0;
+    bool late = false;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += CALL_WAIT_SECONDS;
+    if (!lp_record_is_here())
+        return;
+    while (pause_all(late)) /* the lock is free meanwhile: the call may open a worker */
+        late = !lp_nap_before(&until, &nap_ns);
 }
 
 static void before_fork(void)

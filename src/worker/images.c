@@ -36,16 +36,22 @@ static bool owner_lives(const struct lp_header *header, int fd)
     return locked(fd);
 }
 
-/* When the entry began that began last of those whose frames are there. */
-static uint64_t last_start_ns(const struct lp_view *view, const struct lp_slot *slot, size_t *left)
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* The latest beginning or end, also by another thread, of which the frames have a trace. */
+static uint64_t last_edge_ns(const struct lp_view *view, const struct lp_slot *slot, size_t *left)
 {
     const struct lp_stack *stack;
     uint64_t latest = 0;
     lp_ref ref = GET(slot->last_stack);
     for (; *left > 0 && (stack = lp_view_at(view, ref, sizeof *stack)); ref = GET(stack->older), --*left) {
         for (unsigned i = 0; i < LP_STACK_DEPTH; i++) {
-            uint64_t start = GET(stack->frames[i].start_wall_ns);
-            latest = start > latest ? start : latest;
+            const struct lp_frame *frame = &stack->frames[i];
+            latest = later(latest, GET(frame->start_wall_ns));
+            latest = later(latest, later(GET(frame->end_wall_ns), GET(frame->posted_wall_ns)));
         }
     }
     return latest;
@@ -59,10 +65,8 @@ static uint64_t last_seen_ns(const struct lp_view *view)
     const struct lp_slot *slot;
     size_t left = view->size / sizeof *slot, stacks_left = view->size / sizeof(struct lp_stack);
     for (lp_ref ref = GET(header->last_slot); left-- && (slot = lp_view_at(view, ref, sizeof *slot));
-         ref = GET(slot->older)) {
-        uint64_t start_ns = last_start_ns(view, slot, &stacks_left);
-        latest = start_ns > latest ? start_ns : latest;
-    }
+         ref = GET(slot->older))
+        latest = later(latest, last_edge_ns(view, slot, &stacks_left));
     return latest;
 }
 

@@ -19,11 +19,14 @@
 #define LP_FILE_NAME_BYTES 256
 
 struct lp_keeper {
-    pthread_mutex_t lock; /* guards stop, leaving */
-    pthread_cond_t wake;
+    pthread_mutex_t lock;       /* guards stop to orphan */
+    pthread_cond_t wake, quiet; /* asked to end; no call runs any more */
     pthread_t thread;
-    bool running;           /* guarded by the worker's life lock */
+    bool running;           /* guarded by the worker's life lock: not joined yet */
     bool stop, leaving;     /* asked to end; has seen it */
+    bool calling;           /* inside options.flushed */
+    bool passed_over;       /* the call that runs was waited for by a fork, in vain: the next does not wait */
+    bool orphan;            /* the worker is the keeper's to free */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
 };
 
@@ -37,6 +40,9 @@ struct lp_worker {
     uint64_t snapshot_ns, sample_ns; /* 0: none */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
+    void (*flushed)(void *context);
+    void (*flushed_release)(void *context);
+    void *flushed_context;
     /* Fixed for the life of a process; made anew in a forked child. */
     struct lp_identity identity;
     char name[LP_FILE_NAME_BYTES];
@@ -47,7 +53,9 @@ struct lp_worker {
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file */
     struct lp_keeper keeper;
-    bool foreign; /* guarded by life: in a forked child, before its first phase */
+    bool foreign;         /* guarded by life: in a forked child, before its first phase */
+    _Atomic bool closing; /* no call of flushed begins any more */
+    bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
     _Atomic bool closed;
     int close_status;          /* guarded by life */
     struct lp_stamp closed_at; /* guarded by flush */
@@ -82,8 +90,16 @@ int lp_metadata_add(const struct lp_worker *worker);
 /* keeper.c */
 void lp_keeper_init(struct lp_keeper *keeper);
 void lp_keeper_start_locked(struct lp_worker *worker);
-/* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. */
+/* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. A keeper inside
+   a call is not waited for: it may need what the caller holds. On the keeper's own thread: for a fork (until is given)
+   nothing is done, else it ends when the call returns. */
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
+/* Lets no call of flushed begin any more and waits a bounded time for one that runs. Without any lock. */
+void lp_keeper_end_calls(struct lp_worker *worker);
+/* Asks the keeper to end after the call that it is in, if any; true if one is to be waited for. late: no longer. */
+bool lp_keeper_pause(struct lp_worker *worker, bool late);
+/* Of a closed worker: true if no keeper uses it any more; else the keeper frees it in the end. */
+bool lp_keeper_let_go(struct lp_worker *worker);
 /* Sleeps a little, longer from call to call (*nap_ns is 0 at first); false once that time of CLOCK_MONOTONIC has come. */
 bool lp_nap_before(const struct timespec *until, long *nap_ns);
 
@@ -95,6 +111,8 @@ void lp_fork_watch(struct lp_worker *worker);
 void lp_fork_unwatch(struct lp_worker *worker);
 
 /* worker.c */
+/* Frees a closed worker that nothing uses. */
+void lp_worker_dispose(struct lp_worker *worker);
 /* Gives the worker an image with its facts; with life held. 0, or -1. */
 int lp_worker_make_image_locked(struct lp_worker *worker);
 

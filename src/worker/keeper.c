@@ -1,6 +1,6 @@
 /*
  * The keeper: a native thread with all signals blocked that proves the CPU clock's token, shows that the worker lives,
- * and writes its file every snapshot interval. It never needs the interpreter.
+ * and writes its file every snapshot interval. It never needs the interpreter; what it calls after a flush may.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,8 @@
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
 #define FIRST_NAP_NS 20000
 #define LONGEST_NAP_NS 5000000
-#define STACK_BYTES (256u << 10)
+#define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
+#define CLOSE_WAIT_SECONDS 5
 
 static uint64_t now_ns(void)
 {
@@ -29,8 +30,10 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->wake, &attributes);
+    pthread_cond_init(&keeper->quiet, &attributes);
     pthread_condattr_destroy(&attributes);
-    keeper->running = keeper->stop = keeper->leaving = false;
+    keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
+    keeper->passed_over = false;
     keeper->next_flush_ns = 0;
 }
 
@@ -52,6 +55,50 @@ static uint64_t tick_ns(const struct lp_worker *worker)
     return worker->sample_ns ? worker->sample_ns : worker->snapshot_ns;
 }
 
+static bool begin_call(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    pthread_mutex_lock(&keeper->lock);
+    bool begins = !keeper->stop && !atomic_load(&worker->closing);
+    keeper->calling = begins;
+    keeper->passed_over = false;
+    pthread_mutex_unlock(&keeper->lock);
+    return begins;
+}
+
+static void end_call(struct lp_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->calling = false;
+    pthread_cond_broadcast(&keeper->quiet);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+/* False in a child that the call forked: this thread is the program's there, and the worker may be gone. */
+static bool call_flushed(struct lp_worker *worker)
+{
+    pid_t pid = getpid();
+    if (!worker->flushed || !begin_call(worker))
+        return true;
+    worker->flushed(worker->flushed_context);
+    if (getpid() != pid)
+        return false;
+    end_call(&worker->keeper);
+    return true;
+}
+
+/* The last thing that a keeper does. */
+static void *leave(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    pthread_mutex_lock(&keeper->lock);
+    bool orphan = keeper->orphan;
+    pthread_mutex_unlock(&keeper->lock);
+    if (orphan)
+        lp_worker_dispose(worker);
+    return NULL;
+}
+
 static void *keep(void *context)
 {
     struct lp_worker *worker = context;
@@ -68,6 +115,11 @@ static void *keep(void *context)
         if (worker->snapshot_ns && now >= keeper->next_flush_ns) {
             lp_worker_flush(worker);
             keeper->next_flush_ns = now + worker->snapshot_ns;
+            if (!call_flushed(worker))
+                return NULL;
+            now = now_ns();
+            if (keeper->next_flush_ns < now) /* after a call that took longer than the interval */
+                keeper->next_flush_ns = now + worker->snapshot_ns;
         }
         next_tick += tick_ns(worker);
         if (next_tick < now) /* after a suspend or a slow flush: no catching up */
@@ -75,7 +127,7 @@ static void *keep(void *context)
         if (worker->snapshot_ns && next_tick > keeper->next_flush_ns)
             next_tick = keeper->next_flush_ns;
     } while (!stopped_before(keeper, next_tick));
-    return NULL;
+    return leave(worker);
 }
 
 /* A keeper that did not stop in time for a fork, in a hanging flush, goes on if it has not seen the request meanwhile. */
@@ -91,13 +143,14 @@ static bool goes_on(struct lp_keeper *keeper)
 }
 
 /* libc takes the program's thread-local variables out of a thread's stack: where they leave no room in a small one, the
-   default must do. */
+   default must do. So it must for what others do on it. */
 static int start_thread(struct lp_worker *worker)
 {
     sigset_t all, before;
     pthread_attr_t small;
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, STACK_BYTES);
+    if (!worker->flushed)
+        pthread_attr_setstacksize(&small, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&worker->keeper.thread, &small, keep, worker);
@@ -138,10 +191,14 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
     struct lp_keeper *keeper = &worker->keeper;
     if (!keeper->running)
         return;
+    bool is_self = pthread_equal(keeper->thread, pthread_self());
     pthread_mutex_lock(&keeper->lock);
-    keeper->stop = true;
+    keeper->stop = keeper->stop || !is_self || !until;
     pthread_cond_signal(&keeper->wake);
+    bool calling = keeper->calling;
     pthread_mutex_unlock(&keeper->lock);
+    if (is_self || calling)
+        return;
     int failed;
     if (until) {
         long nap_ns = 0;
@@ -151,4 +208,54 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
         failed = pthread_join(keeper->thread, NULL);
     }
     keeper->running = failed != 0;
+}
+
+void lp_keeper_end_calls(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += CLOSE_WAIT_SECONDS;
+    pthread_mutex_lock(&keeper->lock);
+    atomic_store(&worker->closing, true);
+    bool is_self = keeper->calling && pthread_equal(keeper->thread, pthread_self());
+    while (keeper->calling && !is_self && !worker->left_alone)
+        worker->left_alone = pthread_cond_timedwait(&keeper->quiet, &keeper->lock, &until) == ETIMEDOUT;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+bool lp_keeper_pause(struct lp_worker *worker, bool late)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    pthread_mutex_lock(&keeper->lock);
+    bool is_self = keeper->calling && pthread_equal(keeper->thread, pthread_self());
+    if (!is_self) {
+        keeper->stop = true;
+        pthread_cond_signal(&keeper->wake);
+    }
+    keeper->passed_over |= late;
+    bool waits = keeper->calling && !is_self && !keeper->passed_over;
+    pthread_mutex_unlock(&keeper->lock);
+    return waits;
+}
+
+/* A call that has ended leaves a keeper that ends at once, since it was asked to. */
+bool lp_keeper_let_go(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    if (!keeper->running)
+        return true;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stop = true;
+    keeper->orphan = keeper->calling;
+    bool orphan = keeper->orphan;
+    pthread_t thread = keeper->thread; /* an orphan may be gone at once */
+    pthread_mutex_unlock(&keeper->lock);
+    if (orphan) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL);
+    keeper->running = false;
+    return true;
 }

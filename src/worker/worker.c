@@ -128,6 +128,9 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
     worker->thread_name = options->thread_name ? options->thread_name : kernel_thread_name;
     worker->thread_name_context = options->thread_name_context;
+    worker->flushed = options->flushed;
+    worker->flushed_release = options->flushed_release;
+    worker->flushed_context = options->flushed_context;
     return worker->run_dir && worker->run_id && worker->role && (worker->runtime || !options->runtime) ? 0 : -1;
 }
 
@@ -244,6 +247,7 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
         atomic_store(&worker->closed, true);
         return LP_WORKER_OK;
     }
+    lp_keeper_end_calls(worker);
     pthread_mutex_lock(&worker->life);
     if (!atomic_load(&worker->closed)) {
         lp_recorder_stop(&worker->recorder);
@@ -271,6 +275,14 @@ void lp_worker_free(struct lp_worker *worker)
     if (!lp_record_is_here())
         return;
     lp_fork_unwatch(worker);
+    if (lp_keeper_let_go(worker))
+        lp_worker_dispose(worker);
+}
+
+void lp_worker_dispose(struct lp_worker *worker)
+{
+    if (worker->flushed_release)
+        worker->flushed_release(worker->flushed_context);
     lp_recorder_release(&worker->recorder);
     if (worker->close_status != LP_WORKER_OK)
         worker->recorder.image.path[0] = '\0'; /* the file stays: it is the only copy */
@@ -298,6 +310,16 @@ const char *lp_worker_run_dir(const struct lp_worker *worker)
 const char *lp_worker_path(const struct lp_worker *worker)
 {
     return worker->path;
+}
+
+bool lp_worker_closing(const struct lp_worker *worker)
+{
+    return atomic_load(&worker->closing);
+}
+
+void lp_worker_callback_failed(struct lp_worker *worker)
+{
+    lp_image_trouble(&worker->recorder.image, LP_TROUBLE_FAILED_CALLBACKS);
 }
 
 bool lp_worker_closed(const struct lp_worker *worker)

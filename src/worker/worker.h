@@ -5,7 +5,9 @@
  * from the first phase on a keeper thread writes its file every snapshot interval. lp_worker_close writes the last
  * state and makes the rest inert; the memory stays until lp_worker_free, because other threads may still be inside.
  *
- * Locks: `life` guards opening, closing and forking; `flush` guards the file. life is taken before flush.
+ * Locks: `life` guards opening, closing and forking; `flush` guards the file. life is taken before flush. The call that
+ * follows a flush may use the worker in any way, fork, close and free it included: nobody who holds a lock waits for it,
+ * and who closes waits for it a bounded time, before taking any.
  *
  * Must not know: Python, reports.
  */
@@ -35,6 +37,13 @@ struct lp_worker_options {
     /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
+    /* Called on the keeper thread after each periodic flush, whether or not it could be written, and never otherwise.
+       No lock of ours is held and the thread has a stack of the usual size. NULL: nothing is called. release is called
+       once nothing of the context is used any more: by lp_worker_free, or later by a keeper that it could not wait for;
+       not if opening fails. */
+    void (*flushed)(void *context);
+    void (*flushed_release)(void *context);
+    void *flushed_context;
 };
 
 enum lp_worker_status {
@@ -56,15 +65,28 @@ struct lp_recorder *lp_worker_recorder(struct lp_worker *worker);
 int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size);
 
 /* The same document as the file would hold now, in memory (Owned by the caller, free()); NULL if memory is short.
-   Thread-safe. In a closed worker: the last state. */
+   Thread-safe. In a closed worker: the last state. In a forked child that has recorded nothing: NULL, errno being 0. */
 char *lp_worker_document(struct lp_worker *worker, size_t *len);
 
 /* Stops the keeper, settles what is open, writes the last state, removes the image. Further calls do nothing and return
-   what the first did. Thread-safe. In a forked child of a worker that has recorded nothing there: only makes it inert. */
+   what the first did. Thread-safe. In a forked child of a worker that has recorded nothing there: only makes it inert.
+   No call of options.flushed begins any more; one that runs is waited for, but no longer than five seconds, and not by
+   itself. */
 int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size);
 
-/* Closes if need be and frees. No thread may use the worker or entries of its recorder any more. */
+/* Closes if need be and frees. No thread may use the worker or entries of its recorder any more, but for a call of
+   options.flushed that still runs: what it uses is then freed when it returns. */
 void lp_worker_free(struct lp_worker *worker);
+
+/* Whether closing has begun. For options.flushed, between one thing and the next. */
+bool lp_worker_closing(const struct lp_worker *worker);
+/* Counts that something called from options.flushed failed. */
+void lp_worker_callback_failed(struct lp_worker *worker);
+
+/* Before a fork by a host whose lock the call of options.flushed may need (an interpreter's): stops the keepers of all
+   workers and waits until no such call runs on a thread other than this one, but for each at most once and two seconds.
+   To be called without that lock. */
+void lp_worker_pause_calls(void);
 
 /* Borrowed; they change in a forked child at its first phase. */
 const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */

@@ -36,6 +36,21 @@ static void *record_a_little(void *context)
     return NULL;
 }
 
+/* Tasks, one of which is inside an entry that is not measured; an entry that has ended elsewhere. */
+static void open_on_strands(struct recording *recording)
+{
+    for (uint64_t task = 64; task <= 256; task += 64) {
+        assert_non_null(run_task(recording, task));
+        enter(recording, "task");
+        struct lp_entry deeper = enter(recording, "deeper"), sampled = enter_sampled(recording, "sampled", 3);
+        if (task == 128)
+            leave_elsewhere(&deeper);
+        leave(&sampled);
+        enter_sampled(recording, "sampled", 3);
+    }
+    run_task(recording, 0);
+}
+
 static struct sample sample_make(void)
 {
     static struct recording recording;
@@ -44,6 +59,7 @@ static struct sample sample_make(void)
     record_a_little(&recording);
     assert_int_equal(pthread_create(&thread, NULL, record_a_little, &recording), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    open_on_strands(&recording);
     struct lp_entry open = enter(&recording, "open"), deeper = enter(&recording, "deeper");
     const struct lp_header *header = lp_image_header(&recording.recorder.image);
     struct sample sample = {.size = atomic_load(&recording.recorder.image.size), .used = atomic_load(&header->used)};
@@ -106,6 +122,9 @@ static void test_what_is_read_from_a_file_is_what_was_recorded(void **state)
     assert_int_equal(figures_at(document, "iteration/learn").calls, 20);
     assert_int_equal(figures_at(document, "open").open_calls, 1);
     assert_int_equal(figures_at(document, "open/deeper").open_calls, 1);
+    assert_int_equal(figures_at(document, "task").open_calls, 4);
+    assert_int_equal(figures_at(document, "task/deeper").calls, 1);
+    assert_int_equal(figures_at(document, "task/deeper").open_calls, 3);
     assert_true(counter_at(document, "iteration/learn", "steps", &steps));
     assert_int_equal(steps.calls, 20);
     assert_int_equal(steps.min, -9);
@@ -209,6 +228,99 @@ static void test_lists_that_share_their_members_are_not_multiplied(void **state)
     shown = show(fd);
     assert_true(shown > plain);
     assert_true(shown < 40 * sample.size);
+    close(fd);
+    free(sample.bytes);
+}
+
+static struct lp_stack *stack_at(const struct sample *sample, lp_ref ref)
+{
+    return (struct lp_stack *)(void *)(sample->bytes + (size_t)ref * LP_LINE);
+}
+
+/* A stack as full as can be, of entries of one node. */
+static void fill_stack(struct lp_stack *stack, lp_ref node)
+{
+    stack->depth = UINT32_MAX;
+    for (unsigned i = 0; i < LP_STACK_DEPTH; i++) {
+        stack->frames[i].serial = 1 + i;
+        stack->frames[i].node = node;
+        stack->frames[i].state = LP_FRAME_OPEN;
+        stack->frames[i].posted_serial = i % 2 ? 1 + i : 0;
+    }
+}
+
+static uint64_t open_in(int fd, const char *path)
+{
+    struct lp_view view;
+    assert_int_equal(lp_view_foreign(&view, fd), 0);
+    json_t *document = document_of_view(&view, false);
+    struct figures figures = figures_at(document, path);
+    json_decref(document);
+    lp_view_release(&view);
+    return figures.open_calls + figures.calls;
+}
+
+/* Stacks in a circle, in the middle of something else, and claimed by every slot. */
+static void test_lists_of_stacks_that_are_none(void **state)
+{
+    struct sample sample = sample_make();
+    int fd = file_of(&sample);
+    (void)state;
+    const struct lp_header *header = (const struct lp_header *)(const void *)sample.bytes;
+    lp_ref slot_ref = header->last_slot;
+    for (; slot_ref; slot_ref = ((struct lp_slot *)(void *)(sample.bytes + (size_t)slot_ref * LP_LINE))->older) {
+        struct lp_slot *slot = (struct lp_slot *)(void *)(sample.bytes + (size_t)slot_ref * LP_LINE);
+        struct lp_node *first =
+            (struct lp_node *)(void *)(sample.bytes +
+                                       (size_t)((struct lp_node *)(void *)(sample.bytes + (size_t)slot->root * LP_LINE))
+                                               ->next_in_slot *
+                                           LP_LINE);
+        lp_ref last = slot->last_stack, node = (lp_ref)(((char *)first - sample.bytes) / LP_LINE);
+        size_t most = sample.used / sizeof(struct lp_stack) * LP_STACK_DEPTH;
+        struct lp_stack kept = *stack_at(&sample, last);
+        fill_stack(stack_at(&sample, last), node);
+        stack_at(&sample, last)->older = last; /* itself */
+        assert_int_equal(pwrite(fd, sample.bytes, sample.size, 0), (ssize_t)sample.size);
+        assert_true(show(fd) > 0);
+        assert_in_range(open_in(fd, "iteration"), LP_STACK_DEPTH, 2 * (most + 40));
+        static const lp_ref anywhere[] = {0, 1, 2, UINT32_MAX, UINT32_MAX / 2};
+        for (size_t i = 0; i < sizeof anywhere / sizeof *anywhere + sample.used / LP_LINE; i++) {
+            stack_at(&sample, last)->older = i < 5 ? anywhere[i] : (lp_ref)(i - 5);
+            assert_int_equal(pwrite(fd, sample.bytes, sample.size, 0), (ssize_t)sample.size);
+            assert_true(show(fd) > 0);
+        }
+        *stack_at(&sample, last) = kept;
+    }
+    close(fd);
+    free(sample.bytes);
+}
+
+/* As many full stacks as there is room in an image of some size, in a circle: each is read again for each node. */
+static void test_a_circle_of_many_full_stacks_ends(void **state)
+{
+    struct sample sample = sample_make();
+    size_t larger = (size_t)4 << 20;
+    (void)state;
+    sample.bytes = realloc(sample.bytes, larger);
+    assert_non_null(sample.bytes);
+    struct lp_header *header = (struct lp_header *)(void *)sample.bytes;
+    struct lp_slot *slot = (struct lp_slot *)(void *)(sample.bytes + (size_t)header->last_slot * LP_LINE);
+    struct lp_node *root = (struct lp_node *)(void *)(sample.bytes + (size_t)slot->root * LP_LINE);
+    lp_ref first = (lp_ref)(sample.used / LP_LINE), last = first;
+    slot->last_stack = first;
+    for (size_t at = sample.used; at + sizeof(struct lp_stack) <= larger; at += sizeof(struct lp_stack)) {
+        last = (lp_ref)(at / LP_LINE);
+        memset(stack_at(&sample, last), 0, sizeof(struct lp_stack));
+        fill_stack(stack_at(&sample, last), root->next_in_slot);
+        stack_at(&sample, last)->older = last + (lp_ref)(sizeof(struct lp_stack) / LP_LINE);
+    }
+    stack_at(&sample, last)->older = first;
+    header->used = header->shared = sample.size = larger;
+    int fd = file_of(&sample);
+    assert_true(show(fd) > 0);
+    size_t stacks = (last - first) / (sizeof(struct lp_stack) / LP_LINE) + 1;
+    assert_in_range(open_in(fd, "iteration"), stacks * LP_STACK_DEPTH,
+                    larger / sizeof(struct lp_stack) * LP_STACK_DEPTH + 40);
     close(fd);
     free(sample.bytes);
 }
@@ -630,6 +742,8 @@ int main(void)
         cmocka_unit_test(test_a_file_cut_short_anywhere),
         cmocka_unit_test(test_damage_of_any_kind_ends),
         cmocka_unit_test(test_lists_that_share_their_members_are_not_multiplied),
+        cmocka_unit_test(test_lists_of_stacks_that_are_none),
+        cmocka_unit_test(test_a_circle_of_many_full_stacks_ends),
         cmocka_unit_test(test_what_is_no_image_is_refused),
         cmocka_unit_test(test_a_huge_claim_takes_no_huge_memory),
         cmocka_unit_test(test_figures_are_taken_whole_while_they_change),

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/hist.h"
 #include "run/run.h"
 
 #define US UINT64_C(1000)
@@ -177,14 +178,29 @@ static inline struct lp_run_phase *model_phase(struct model *model, struct lp_ru
 
 static inline void model_hist(struct model *model, struct lp_hist *hist, uint64_t ns, uint64_t n)
 {
-    unsigned bucket = (unsigned)ns;
-    if (ns >= 16) {
-        unsigned octave = 63u - (unsigned)__builtin_clzll(ns);
-        bucket = (octave - 2) * 8 + (unsigned)(ns >> (octave - 3) & 7);
-    }
+    unsigned bucket = lp_hist_bucket_of(ns);
     if (hist->octaves[bucket / 8] == NULL)
         hist->octaves[bucket / 8] = model_alloc(model, 8 * sizeof(uint64_t));
     hist->octaves[bucket / 8][bucket % 8] += n;
+}
+
+/* Entries of another process, as the merge adds them up: for tests of what processes differ by. */
+static inline void model_process(struct model *model, struct lp_run_phase *phase, uint64_t n, uint64_t each)
+{
+    struct lp_run_spread *spread = &phase->spread;
+    uint64_t log = n * lp_hist_bucket_log(lp_hist_bucket_of(each));
+    lp_run_square c = n, w = n * each, l = log;
+    phase->workers += phase->calls > 0;
+    phase->calls += n;
+    phase->wall_ns += n * each;
+    model_hist(model, &phase->hist, each, n);
+    spread->l += log;
+    spread->cc += c * c;
+    spread->ccc += c * c * c;
+    spread->cw += c * w;
+    spread->ww += w * w;
+    spread->cl += c * l;
+    spread->ll += l * l;
 }
 
 /* n more entries of `each` ns, waiting that part of the time; the parent's child time grows with it. */

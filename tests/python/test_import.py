@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import lineprofiler
+
 HEAVY = ("torch", "viztracer", "psutil", "pynvml", "numpy", "threading", "multiprocessing")
 
 
@@ -20,7 +22,16 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_the_package_alone_loads_next_to_nothing_A5() -> None:
-    assert loaded_by("import lineprofiler") == {"lineprofiler", "lineprofiler._core"}
+    assert loaded_by("import lineprofiler") == {"lineprofiler"}
+    assert "lineprofiler._core" in loaded_by("import lineprofiler; lineprofiler.__version__")
+    assert "__version__" in dir(lineprofiler)
+
+
+def test_testing_loads_no_test_runner_A5() -> None:
+    light = loaded_by("import lineprofiler.accounting, reprlib")
+    assert loaded_by("import lineprofiler; lineprofiler.testing.assert_roles") - light == {
+        "lineprofiler.testing"
+    }
 
 
 def test_accounting_loads_nothing_heavy_A5() -> None:
@@ -38,8 +49,6 @@ def test_accounting_loads_nothing_heavy_A5() -> None:
 def test_accounting_is_found_when_first_used() -> None:
     loaded = loaded_by("import lineprofiler; lineprofiler.accounting.phase('x')")
     assert "lineprofiler.accounting" in loaded
-    import lineprofiler
-
     with pytest.raises(AttributeError, match="no_such_thing"):
         lineprofiler.no_such_thing  # type: ignore[attr-defined] # noqa: B018
 

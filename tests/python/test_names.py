@@ -173,6 +173,7 @@ def test_subclasses_of_str_are_names(profiler: Profiler, run_dir: Path) -> None:
     assert run.tree[("mcts",)].counters == {"mcts": 9}
 
 
+@pytest.mark.filterwarnings("ignore:128 distinct phase names:RuntimeWarning")
 def test_many_names_that_come_and_go(profiler: Profiler, run_dir: Path) -> None:
     # More than the extension remembers, and addresses that are used again for other texts.
     for repeat in range(3):

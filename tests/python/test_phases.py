@@ -172,7 +172,8 @@ def test_paths_over_4096_fold_and_warn_once_B6(profiler: Profiler, finish: Finis
                 pass
         with profiler.phase("episode 1"):
             time.sleep(0.001)
-    [warning] = caught
+    [of_names, warning] = caught
+    assert "'episode #'" in str(of_names.message)
     assert warning.category is RuntimeWarning
     # Two paths an episode, and one for the root.
     assert "'root/episode 2047/step'" in str(warning.message)
@@ -188,6 +189,7 @@ def test_paths_over_4096_fold_and_warn_once_B6(profiler: Profiler, finish: Finis
 def test_the_warning_may_be_an_exception_B6(profiler: Profiler) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "128 distinct phase names")
         for i in range(4096):
             with profiler.phase(f"episode {i}"):
                 pass
@@ -354,6 +356,7 @@ def test_an_exit_on_another_thread_touches_no_other_entry(
         with phase:
             yield
 
+    began_ns = time.perf_counter_ns()
     opened = generator()
     next(opened)
 
@@ -365,16 +368,15 @@ def test_an_exit_on_another_thread_touches_no_other_entry(
     thread = threading.Thread(target=close)
     thread.start()
     thread.join()
-    began_ns = time.perf_counter_ns()
+    ended_ns = time.perf_counter_ns()
+    time.sleep(0.01)
     with profiler.phase("later"):
-        time.sleep(0.002)
-    with contextlib.suppress(StopIteration):
-        next(opened)
-    tree = finish().tree
-    assert {path: node.calls for path, node in tree.items()} == {("moved",): 1, ("other",): 1, ("later",): 1}
-    moved = tree[("moved",)]
-    assert moved.nocpu_wall_ns == moved.wall_ns < time.perf_counter_ns() - began_ns
-    assert moved.wait_ns in (None, 0)
+        pass
+    run = finish()
+    assert calls(run) == {("moved",): 1, ("other",): 1, ("later",): 1}
+    moved = run.tree[("moved",)]
+    assert moved.nocpu_wall_ns == moved.wall_ns < ended_ns - began_ns
+    assert moved.cpu_ns is None
 
 
 def test_objects_are_used_again_and_nothing_leaks(profiler: Profiler) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import random
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from lineprofiler import _core
 from lineprofiler.accounting import Profiler, Run, RunError, merge_run
-from lineprofiler.run import Bucket, Caveat, Counter, Hist, Node, Unreadable
+from lineprofiler.run import Bucket, Caveat, Counter, Hist, Node, OpenPhase, Unreadable
 
 if TYPE_CHECKING:
     from conftest import Child
@@ -298,32 +299,182 @@ def test_attempts_are_kept_apart_F4(run_dir: Path) -> None:
     assert set(run.metadata["runs"]) == {"first", "second"}
 
 
-def test_objects_are_plain_data(run: Run, run_dir: Path) -> None:
+def everything_in(run: Run) -> list[Any]:
+    """One of each kind of object that a run may hold."""
+    node = run.tree[("iteration", "mcts")]
+    return [
+        *(run, run.tree, run.tree.root, node, node.hist, node.counters["simulations"]),
+        *(run.roles["actor"], run.workers[0], node.hist.buckets[0]),
+        OpenPhase(thread="MainThread", path="a/b", open_ns=5),
+        Unreadable(path="workers/a", reason="it is empty"),
+        Caveat(kind="stale", text="one"),
+    ]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_objects_can_be_pickled_J1(run: Run, protocol: int) -> None:
+    for thing in everything_in(run):
+        again = pickle.loads(pickle.dumps(thing, protocol))
+        assert again == thing
+        assert type(again) is type(thing)
+        assert repr(again) == repr(thing)
+    again = pickle.loads(pickle.dumps(run, protocol))
+    assert again.roles["learner"].workers[0] is again.workers_of("learner")[0]
+    assert any(again.workers[0] is worker for worker in again.workers_of(again.workers[0].role))
+    assert again.tree[("iteration", "mcts")].counters["simulations"].calls == 6
+
+
+def test_objects_can_be_copied_J1(run: Run) -> None:
+    for thing in everything_in(run):
+        assert copy.copy(thing) == thing
+        assert copy.deepcopy(thing) == thing
+    deep = copy.deepcopy(run)
+    assert deep.tree[("iteration",)] is not run.tree[("iteration",)]
+    assert copy.copy(run).tree is run.tree
+
+
+def test_objects_compare_by_value_J1(run: Run, run_dir: Path) -> None:
     assert merge_run(run_dir) == run
-    for other in (pickle.loads(pickle.dumps(run)), copy.deepcopy(run), copy.copy(run)):
-        assert other == run
-        assert other.tree[("iteration",)].counters == run.tree[("iteration",)].counters
-        assert repr(other) == repr(run)
-    changed: Any = run
-    node: Any = run.tree[("iteration",)]
-    for target, name in ((changed, "tree"), (node, "calls"), (node, "new")):
-        with pytest.raises(AttributeError):
-            setattr(target, name, 1)
-        with pytest.raises(AttributeError):
-            delattr(target, name)
-    for unhashable in (run, node, run.tree, node.hist):
-        with pytest.raises(TypeError):
-            hash(unhashable)
-    assert node != 3
-    assert run.tree != {}
-    assert node.hist != {}
-    assert "calls=6" in repr(node)
-    assert "actor x2" in repr(run)
-    assert repr(run.tree) == "<Tree of 3 phases>"
-    with pytest.raises(TypeError, match="has no colour"):
+    for thing in everything_in(run):
+        for other in (None, "", (), {}, object(), math.nan):
+            assert thing != other
+            assert not thing == other  # noqa: SIM201 # the other operator
+    assert run.tree != dict(run.tree)
+    assert run.tree_of("actor") != run.tree_of("learner")
+    assert run.tree[("iteration",)] != run.tree[("iteration", "env")]
+
+
+def test_a_run_without_phases_equals_its_copy_J1(run_dir: Path) -> None:
+    with Profiler(run_dir, snapshot_interval_s=None) as profiler:
+        profiler.count("alone")
+    run = merge_run(run_dir)
+    assert math.isnan(run.roles["main"].imbalance)
+    assert pickle.loads(pickle.dumps(run)) == run == merge_run(run_dir)
+    assert not run.tree
+    assert repr(run.tree) == "<Tree of 0 phases>"
+    with pytest.raises(KeyError, match="no phase .'a',.; there are none"):
+        run.tree[("a",)]
+
+
+def test_objects_are_not_to_be_changed(run: Run) -> None:
+    for thing in everything_in(run):
+        if isinstance(thing, Counter):
+            continue
+        for name in ("path", "text", "hist", "root", "counts", "new"):
+            with pytest.raises(AttributeError, match=f"{type(thing).__name__} objects are not"):
+                setattr(thing, name, 1)
+            with pytest.raises(AttributeError, match="not to be changed"):
+                delattr(thing, name)
+        with pytest.raises(TypeError, match=f"unhashable type: '{type(thing).__name__}'"):
+            hash(thing)
+    with pytest.raises(TypeError, match="Caveat has no colour"):
         Caveat(kind="a", text="b", colour="c")
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError, match="Unreadable needs reason"):
         Unreadable(path="a")
+
+
+def test_a_repr_can_be_read(run: Run) -> None:
+    assert re.fullmatch(r"<Run one of actor x2, learner x1: 3 phases>", repr(run))
+    assert repr(run.tree) == "<Tree of 3 phases: 'iteration', 'iteration/env', 'iteration/mcts'>"
+    assert repr(run.roles["learner"]) == "<Role learner x1: 3 phases>"
+    node = run.tree[("iteration", "mcts")]
+    assert re.fullmatch(
+        r"<Node 'iteration/mcts': calls=6, wall_ns=\d+, self_ns=\d+, wait_ns=\d+,"
+        r" counters={'simulations': Counter\(384, calls=6, min=64, max=64\)}>",
+        repr(node),
+    )
+    assert re.fullmatch(r"<Hist of 6: p50=\d+ ns, p99=\d+ ns>", repr(node.hist))
+    assert repr(Hist({})) == "<Hist of nothing>"
+    worker = run.workers_of("learner")[0]
+    assert repr(worker) == f"<Worker learner: pid {os.getpid()} on {run.hosts[0]}, closed>"
+    assert repr(Caveat(kind="a", text="b")) == "Caveat(kind='a', text='b')"
+
+
+def spell(number: int) -> str:
+    """A number in letters: names that differ in digits only are warned of."""
+    return str(number).translate(str.maketrans("0123456789", "abcdefghij"))
+
+
+def test_a_repr_is_bounded(run_dir: Path) -> None:
+    with Profiler(run_dir, "r" * 10_000, snapshot_interval_s=None) as profiler:
+        for i in range(500):
+            with profiler.phase(spell(i) + "n" * 1000):
+                for j in range(10):
+                    profiler.count(spell(j) + "c" * 1000)
+    run = merge_run(run_dir)
+    node = next(iter(run.tree.values()))
+    things = [run, run.tree, node, node.hist, run.workers[0], run.tree.root]
+    things += run.roles.values()
+    things += [
+        Caveat(kind="a", text="t" * 10_000),
+        OpenPhase(thread="t", path="p" * 9999, open_ns=1),
+    ]
+    for thing in things:
+        assert len(repr(thing)) < 1500
+        assert "\n" not in repr(thing)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (("iteration", "mtcs"), "did you mean ('iteration', 'mcts')"),
+        (("mcts",), "did you mean ('iteration', 'mcts')"),
+        (("Iteration",), "did you mean ('iteration',)"),
+        (("zzz",), "there are ('iteration',), ('iteration', 'env'), ('iteration', 'mcts')"),
+        ((3,), "no phase (3,)"),
+    ],
+)
+def test_a_missing_path_names_the_nearest_J1(run: Run, path: Any, said: str) -> None:
+    assert path not in run.tree
+    assert run.tree.get(path) is None
+    assert run.tree.get(path, 5) == 5
+    for look_up in (run.tree.__getitem__, run.tree.children):
+        with pytest.raises(KeyError) as caught:
+            look_up(path)
+        assert said in caught.value.args[0]
+        assert repr(path) in caught.value.args[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("iteration/mcts", "not str: tree[('iteration', 'mcts')], not tree['iteration/mcts']"),
+        ("mcts", "not str: tree[('mcts',)], not tree['mcts']"),
+        (["iteration", "mcts"], "not list: tree[('iteration', 'mcts')], not tree[['iteration'"),
+        (0, "not int"),
+        (None, "not NoneType"),
+    ],
+)
+def test_what_is_no_path_is_refused_J1(run: Run, wrong: Any, said: str) -> None:
+    for look_up in (
+        run.tree.__getitem__,
+        run.tree.__contains__,
+        run.tree.get,
+        run.tree.children,
+    ):
+        with pytest.raises(TypeError) as caught:
+            look_up(wrong)
+        assert said in str(caught.value)
+
+
+def test_a_missing_role_names_the_nearest_J1(run: Run) -> None:
+    for look_up in (run.tree_of, run.workers_of):
+        with pytest.raises(KeyError, match="no role 'actors'; did you mean 'actor'"):
+            look_up("actors")
+        with pytest.raises(KeyError, match="no role 'x'; there are 'actor', 'learner'"):
+            look_up("x")
+
+
+def test_looking_up_among_many_paths_stays_quick(run_dir: Path) -> None:
+    with Profiler(run_dir, snapshot_interval_s=None) as profiler:
+        for i in range(4000):
+            with profiler.phase(f"phase {spell(i)}"):
+                pass
+    tree = merge_run(run_dir).tree
+    with pytest.raises(KeyError, match=f"or .'phase {spell(17)}',|mean .'phase {spell(17)}',"):
+        tree[(f"phase {spell(17)} ",)]
+    # A miss that is no error must not pay for the search.
+    assert all(tree.get((f"{i}",)) is None and (f"{i}",) not in tree for i in range(10_000))
 
 
 def test_a_counter_is_an_int_that_knows_more() -> None:

@@ -352,7 +352,7 @@ def test_defaults_E10() -> None:
     }
 
 
-@pytest.mark.parametrize("option", ["strict_names", "annotate"])
+@pytest.mark.parametrize("option", ["annotate"])
 def test_what_is_not_there_yet_is_refused_E10(option: str, run_dir: Path) -> None:
     with pytest.raises(ValueError, match=option):
         Profiler(run_dir, **{option: True})  # type: ignore[arg-type]

@@ -129,6 +129,79 @@ static void test_threads_agree_on_the_numbers(void **state)
     }
 }
 
+/* ---- sampling strides --------------------------------------------------------------- */
+
+static void test_a_phase_id_carries_its_stride(void **state)
+{
+    lp_name_id name = lp_name_intern("sampled", 7);
+    (void)state;
+    assert_int_equal(lp_phase_sampled(name, 1), name);
+    assert_int_equal(lp_phase_sampled(name, 0), name);
+    assert_int_equal(lp_phase_stride(name), 1);
+    static const uint32_t strides[] = {2, 3, 100, 1u << 31, UINT32_MAX};
+    for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+        lp_phase_id phase = lp_phase_sampled(name, strides[i]);
+        assert_int_not_equal(phase, name);
+        assert_int_equal(phase & LP_NAME_MASK, name);
+        assert_int_equal(lp_phase_stride(phase), strides[i]);
+        assert_int_equal(lp_phase_sampled(name, strides[i]), phase);
+        lp_name_id other = lp_name_intern("another", 7);
+        assert_int_equal(lp_phase_sampled(other, strides[i]), other | (phase & ~LP_NAME_MASK));
+    }
+    assert_int_equal(lp_phase_sampled(LP_NAME_NONE, 2), LP_NAME_NONE);
+    assert_int_equal(lp_phase_stride(name | LP_STRIDES_LIMIT << 16), 0);
+    assert_int_equal(lp_phase_stride(UINT32_MAX), 0);
+}
+
+static void fill_strides(void *context)
+{
+    lp_name_id name = lp_name_intern("sampled", 7);
+    lp_phase_id first = lp_phase_sampled(name, 1000), last = first;
+    uint32_t n = 1;
+    (void)context;
+    while (n < 1000 && (last = lp_phase_sampled(name, 1000 + n)) != name) {
+        CHECK_U64(lp_phase_stride(last), 1000 + n);
+        n++;
+    }
+    CHECK(n > 200 && n < LP_STRIDES_LIMIT);
+    CHECK_U64(lp_phase_sampled(name, 5000), name);  /* every entry is measured */
+    CHECK_U64(lp_phase_sampled(name, 1000), first); /* those that there are stay */
+    CHECK_U64(lp_phase_stride(lp_phase_sampled(name, 999 + n)), 999 + n);
+    CHECK_U64(lp_phase_stride((LP_STRIDES_LIMIT - 1) << 16), 999 + n);
+}
+
+static void test_strides_are_bounded(void **state)
+{
+    (void)state;
+    in_child(fill_strides, NULL);
+}
+
+static void *sample_the_same(void *context)
+{
+    lp_phase_id *phases = context;
+    for (uint32_t i = 0; i < 100; i++) {
+        phases[i] = lp_phase_sampled(7, 20000 + i);
+        if (lp_phase_stride(phases[i]) != 20000 + i)
+            return context;
+    }
+    return NULL;
+}
+
+static void test_threads_agree_on_the_strides(void **state)
+{
+    static lp_phase_id phases[4][100];
+    pthread_t threads[4];
+    void *failed;
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sample_the_same, phases[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+        assert_memory_equal(phases[i], phases[0], sizeof phases[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +211,9 @@ int main(void)
         cmocka_unit_test(test_a_mebibyte_is_the_longest),
         cmocka_unit_test(test_the_table_is_bounded),
         cmocka_unit_test(test_threads_agree_on_the_numbers),
+        cmocka_unit_test(test_a_phase_id_carries_its_stride),
+        cmocka_unit_test(test_strides_are_bounded),
+        cmocka_unit_test(test_threads_agree_on_the_strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

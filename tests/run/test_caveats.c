@@ -222,13 +222,14 @@ static void test_troubles_in_words(void **state)
         run, "clock",
         "1 jump of the wall clock: the machine was suspended or moved; phases open meanwhile may be too short or "
         "too long (actor pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "1 phase was left on another thread: its wall time ends there, and its CPU time was not measured "
+                  "(actor pid 3 on "
+                  "node07)");
     assert_caveat(
         run, "troubles",
-        "1 phase was left on another thread: its wall time ends there, and its CPU time was not measured (actor pid 3 on "
-        "node07)");
-    assert_caveat(run, "troubles",
-                  "2.5s of CPU time at changes of tasks could not be told apart: it is in the task that ran before (actor "
-                  "pid 2 on node07)");
+        "2.5s of CPU time at changes of tasks could not be told apart: it is in the task that ran before (actor "
+        "pid 2 on node07)");
     assert_caveat(run, "troubles", "1 count() found no place: a counter is too low (actor pid 1 on node07)");
     assert_caveat(run, "troubles", "new_trouble: 7 (actor pid 1 on node07)");
     assert_int_equal(run->n_caveats, 6);

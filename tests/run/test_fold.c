@@ -133,11 +133,14 @@ static void test_thread_names_nest_phases_G4(void **state)
                     "\"stride\":1}]},"
                     "{\"name\":\"learner\",\"tid\":2,\"alive\":false,\"nodes\":[{}" STEP "]},"
                     "{\"name\":\"\",\"tid\":3,\"alive\":true,\"nodes\":[{}" STEP "]},"
+                    "{\"name\":\"counting\",\"tid\":4,\"alive\":true,\"nodes\":[{\"counters\":{\"n\":[2,1,2,2]}}]},"
                     "{\"name\":\"idle\",\"tid\":3,\"alive\":true,\"nodes\":[{}]}]"},
         {.worker = "w_r1_2_00000002", .threads = ONE_THREAD(STEP)},
     };
     struct lp_run_phase *root = fold(specs, 2, NULL);
-    assert_int_equal(root->n_children, 3);
+    assert_int_equal(root->n_children, 4);
+    assert_true(phase_at(root, "counting")->is_thread);
+    assert_int_equal(phase_at(root, "counting")->counters[0].sum, 2);
     const struct lp_run_phase *learner = phase_at(root, "learner");
     assert_true(learner->is_thread);
     assert_int_equal(learner->calls, 0);

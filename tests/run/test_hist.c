@@ -20,6 +20,20 @@ static void test_buckets_cover_every_duration_once(void **state)
     assert_int_equal(lp_hist_bucket_of(UINT64_MAX), LP_HIST_HIT_MAX);
 }
 
+/* What geometric means are made of: within half a bucket of the true logarithm, and in order. */
+static void test_logarithms_of_buckets_L1(void **state)
+{
+    (void)state;
+    for (unsigned bucket = 1; bucket <= LP_HIST_HIT_MAX; bucket++) {
+        double middle = (double)lp_hist_bucket_begin(bucket) + (double)(lp_hist_bucket_width(bucket) - 1) / 2;
+        double log = (double)lp_hist_bucket_log(bucket) / LP_HIST_LOG_UNIT;
+        assert_true(fabs(log - log2(middle)) < 0.1);
+        assert_true(lp_hist_bucket_log(bucket) >= lp_hist_bucket_log(bucket - 1));
+        if (bucket >= 64)
+            assert_true(fabs(log - log2(middle)) < 0.02);
+    }
+}
+
 static void test_buckets_beyond_the_last(void **state)
 {
     (void)state;
@@ -167,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buckets_cover_every_duration_once),
+        cmocka_unit_test(test_logarithms_of_buckets_L1),
         cmocka_unit_test(test_buckets_beyond_the_last),
         cmocka_unit_test(test_counts_add_up_before_and_after_a_merge_HG03),
         cmocka_unit_test(test_full_buckets_saturate),

@@ -42,10 +42,10 @@ static void add_worker(struct lp_run_tree *tree, uint64_t i)
                                      1 + next(&seed) % 5, -(int64_t)(next(&seed) % 10), (int64_t)(next(&seed) % 10)};
         if (next(&seed) % 4 == 0)
             tally.sum = next(&seed) % 2 ? INT64_MAX : INT64_MIN;
+        lp_run_tree_note_worker(node, i + 1);
         lp_run_tree_add(node, &figures);
         assert_int_equal(lp_run_tree_add_hist(node, (unsigned)(next(&seed) % 496), figures.calls), 0);
         assert_int_equal(lp_run_tree_count(tree, node, &tally), 0);
-        lp_run_tree_note_worker(node, i + 1);
     }
 }
 
@@ -76,6 +76,10 @@ static void assert_same_phase(const struct lp_run_phase *a, const struct lp_run_
     assert_int_equal(a->cpu_known, b->cpu_known);
     assert_int_equal(a->estimated, b->estimated);
     assert_int_equal(a->saturated, b->saturated);
+    assert_true(a->spread.cc == b->spread.cc && a->spread.ccc == b->spread.ccc && a->spread.cw == b->spread.cw);
+    assert_true(a->spread.ww == b->spread.ww && a->spread.cl == b->spread.cl && a->spread.ll == b->spread.ll);
+    assert_int_equal(a->spread.l, b->spread.l);
+    assert_int_equal(a->spread.saturated, b->spread.saturated);
     for (unsigned i = 0; i < LP_HIST_BUCKETS; i++)
         assert_int_equal(lp_hist_bucket(&a->hist, i), lp_hist_bucket(&b->hist, i));
     assert_int_equal(a->n_counters, b->n_counters);

@@ -28,6 +28,7 @@ struct found {
     int n, alive;
     uint64_t calls;
     uint64_t written_ns;
+    int adds_up;
     char worker[256];
     int stop_after;
 };
@@ -47,6 +48,8 @@ static int take(void *context, const struct lp_image_document *image)
     found->calls += figures_at(document, "a").calls;
     found->written_ns = json_u64(json_object_get(document, "written"), "monotonic_ns", 0);
     snprintf(found->worker, sizeof found->worker, "%s", image->worker);
+    assert_document_adds_up(document);
+    found->adds_up++;
     json_decref(document);
     return found->n == found->stop_after ? 42 : 0;
 }
@@ -135,6 +138,68 @@ static void test_a_killed_process(void **state)
     in_child(die_and_be_found, NULL);
 }
 
+/* The last that is known of a process may be an exit on another thread. */
+struct late_exit {
+    struct lp_entry entry;
+    uint64_t before_ns, after_ns;
+};
+
+static void *leave_after_a_while(void *context)
+{
+    struct late_exit *late = context;
+    uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 3000000;
+    while ((late->before_ns = clock_now_ns(CLOCK_MONOTONIC)) < until_ns)
+        ;
+    lp_record_leave(&late->entry);
+    late->after_ns = clock_now_ns(CLOCK_MONOTONIC);
+    return NULL;
+}
+
+static void leave_elsewhere_and_die(const int *ready)
+{
+    struct lp_worker *worker = worker_open(folder);
+    struct lp_recorder *recorder = lp_worker_recorder(worker);
+    struct late_exit late;
+    struct lp_entry inner;
+    pthread_t thread;
+    lp_record_enter(recorder, name_of("a"), &late.entry);
+    lp_record_enter(recorder, name_of("inner"), &inner);
+    CHECK(pthread_create(&thread, NULL, leave_after_a_while, &late) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(write(ready[1], &late, sizeof late) == sizeof late);
+    raise(SIGKILL);
+}
+
+static void die_after_an_exit_elsewhere(void *context)
+{
+    int status, ready[2];
+    struct late_exit late;
+    (void)context;
+    own_shm();
+    CHECK(pipe(ready) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+        close(ready[0]);
+        leave_elsewhere_and_die(ready);
+    }
+    close(ready[1]);
+    CHECK(read(ready[0], &late, sizeof late) == sizeof late);
+    close(ready[0]);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    struct found found = find(folder);
+    CHECK_U64((uint64_t)found.n, 1);
+    CHECK_U64(found.calls, 1);
+    CHECK_U64((uint64_t)found.adds_up, 1);
+    CHECK(found.written_ns + BETWEEN_CLOCKS_NS >= late.before_ns);
+    CHECK(found.written_ns <= late.after_ns + BETWEEN_CLOCKS_NS);
+}
+
+static void test_an_exit_on_another_thread_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    in_child(die_after_an_exit_elsewhere, NULL);
+}
+
 /* Files that are no images, or another boot's, are passed over. */
 static void find_among_rubbish(void *context)
 {
@@ -183,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(test_those_of_a_run_directory),
         in_folder(test_a_killed_process),
+        in_folder(test_an_exit_on_another_thread_is_a_sign_of_life),
         in_folder(test_what_is_no_image_of_this_boot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
