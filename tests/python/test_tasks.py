@@ -70,7 +70,7 @@ def test_64_tasks_hold_a_phase_across_an_await_B9(
                 for _ in range(3):
                     burned.append(burn())
                     await pause()
-                await meeting.wait()
+            await meeting.wait()
 
         async with group() as start:
             for i in range(64):
