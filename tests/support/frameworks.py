@@ -68,7 +68,8 @@ def run_asyncio(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
     task_factory: Any = None,
 ) -> None:
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
+    # Debugging, a loop keeps a traceback of each call that it schedules: CPU time of the task's.
+    with asyncio.Runner(debug=False, loop_factory=loop_factory) as runner:
         if task_factory:
             runner.get_loop().set_task_factory(task_factory)
         runner.run(main())
@@ -93,7 +94,8 @@ def run_eager(main: Main) -> None:
 def run_anyio(backend: str, main: Main) -> None:
     if backend == "trio":
         need("trio")
-    need("anyio").run(main, backend=backend)
+    options = {} if backend == "trio" else {"debug": False}
+    need("anyio").run(main, backend=backend, backend_options=options)
 
 
 def run_trio(main: Main) -> None:
