@@ -8,10 +8,11 @@
  *     lp_leave(&phase);
  *     lp_close(profiler);
  *
- * then `lineprofiler report profile`. Processes with the same run directory and run id make one run. In Python a
- * profiler hands both to child processes, by the environment. This library reads the environment and never changes
- * it: a C program that starts others sets LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID before lp_open(). A forked
- * child that goes on with the profiler is a worker of its own in the same run.
+ * then `lineprofiler report profile`. Processes with the same run directory and run id make one run. A child process
+ * joins the run of a parent whose profiler is open: it finds it in the environment, which a profiler in Python sets, or
+ * by its image in /dev/shm. This library reads the environment and never changes it: to hand a run on to other machines
+ * or containers, set LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID before lp_open(). A forked child that goes on with the
+ * profiler is a worker of its own in the same run.
  *
  * Recording (lp_enter, lp_leave, lp_count) takes no lock and, as long as the thread is not descheduled, makes no system
  * call but one clock reading a millisecond; a pair costs about as much as two clock readings. Every function is
@@ -36,10 +37,10 @@ typedef struct lp_profiler lp_profiler;
 
 /* All zeroes asks for the defaults: also a field that is added later. Strings are copied. */
 typedef struct lp_options {
-    const char *run_dir;        /* NULL: $LINEPROFILER_RUN_DIR, else "profile"; made absolute at once */
-    const char *role;           /* NULL: $LINEPROFILER_ROLE, else "main" */
-    const char *run_id;         /* NULL: $LINEPROFILER_RUN_ID, else a new one */
-    int no_cpu;                 /* true: measure no CPU time, hence no wait */
+    const char *run_dir; /* NULL: $LINEPROFILER_RUN_DIR, else a parent's, else "profile"; made absolute at once */
+    const char *role;    /* NULL: $LINEPROFILER_ROLE, else "main" */
+    const char *run_id;  /* NULL: $LINEPROFILER_RUN_ID, else that of a parent in the same directory, else a new one */
+    int no_cpu;          /* true: measure no CPU time, hence no wait */
     double snapshot_interval_s; /* 0: 30 s; negative: no periodic flush */
     double sample_interval_s;   /* 0: 1 s; negative: none. Both negative: no thread */
 } lp_options;

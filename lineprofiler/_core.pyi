@@ -39,6 +39,7 @@ class Recorder:
         inherited: bool = False,
         measure_cpu: bool = True,
         thread_names: bool = False,
+        deferred: bool = False,
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
         strict_names: bool = False,
@@ -112,6 +113,23 @@ def installed_profiler() -> Recorder | None:
 
 def install(recorder: Recorder | None, /) -> None:
     """Make phase(), count() and current() use this recorder; None: no recorder."""
+
+def find_run(
+    run_dir: str | os.PathLike[str] | None, run_id: str | None, /
+) -> tuple[str | None, str | None, bool]:
+    """Return run directory, run id and whether an ancestor has an open profiler.
+
+    See src/python/join.c.
+    """
+
+def ancestor_run_id(run_dir: str | os.PathLike[str], /) -> str | None:
+    """Return the run id of the nearest ancestor with an open profiler in that directory."""
+
+def phase_parts(phase: Phase, /) -> tuple[Recorder | None, dict[str, Any]]:
+    """Return a phase's recorder, and the options of phase() beside the name.
+
+    See src/python/parts.c.
+    """
 
 def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""

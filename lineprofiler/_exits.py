@@ -86,6 +86,17 @@ def watched() -> list[Closable]:
     return [profiler for profiler in found if profiler is not None]
 
 
+def in_fork_server() -> bool:
+    """Whether this process only serves to be forked, and is no worker of any run.
+
+    It may import the program's modules, and with them make the profiler that its children use.
+    """
+    if not any("multiprocessing.forkserver import main" in text for text in sys.orig_argv):
+        return False
+    process = sys.modules.get("multiprocessing.process")
+    return process is None or process.parent_process() is None
+
+
 def _close_all() -> None:
     for profiler in reversed(watched()):
         profiler.close()

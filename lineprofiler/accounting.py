@@ -15,12 +15,13 @@ use that profiler; while none is installed they do nothing.
 
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 
 from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
-from lineprofiler._environment import Export
+from lineprofiler._environment import Export, outlived
 from lineprofiler._typing import overload as _overload
 from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
@@ -57,16 +58,18 @@ class Profiler(_core.Recorder):
 
     run_dir:
         Where the run's files go; made absolute against the working directory of now. By default
-        ``LINEPROFILER_RUN_DIR``, else "profile".
+        ``LINEPROFILER_RUN_DIR``, else that of an open profiler in an ancestor process, else
+        "profile".
     role:
         What this process does in the run, any text. By default ``LINEPROFILER_ROLE``, else "main".
     enabled:
         Whether to record. By default yes if run_dir is given, else what ``LINEPROFILER_PROFILE``
-        says (empty, 0, false, no and off say no, other texts yes), else no. A profiler that is not
-        enabled reads no clock, starts no thread and writes no file.
+        says (empty, 0, false, no and off say no, other texts yes), else yes if a profiler is open
+        in an ancestor process, else no. A profiler that is not enabled reads no clock, starts no
+        thread and writes no file.
     run_id:
-        The attempt that this process belongs to. By default ``LINEPROFILER_RUN_ID``, else a new
-        one.
+        The attempt that this process belongs to. By default ``LINEPROFILER_RUN_ID``, else that of
+        an ancestor process with an open profiler in the same directory, else a new one.
     install:
         Make the functions of this module use this profiler.
     measure_cpu:
@@ -85,14 +88,18 @@ class Profiler(_core.Recorder):
         Seconds between two readings of the process's resources; None: no readings.
 
     While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
-    and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run. A forked child
-    is a worker of its own, from its first phase on.
+    and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run; those to whom
+    the variables did not come find the run through their parent processes. A forked child is a
+    worker of its own, from its first phase on.
+
+    Pickled to a child process, a profiler becomes there one of the same run, with the same role and
+    options, one for each process; where that run is over, one that is off. Copies are the same.
 
     OSError: the run directory cannot be written. TypeError, ValueError: an argument is not what it
     should be.
     """
 
-    __slots__ = ("_closed", "_export", "_pid", "_role", "_run_dir", "_silent")
+    __slots__ = ("_closed", "_export", "_options", "_pid", "_role", "_run_dir", "_silent")
 
     def __init__(
         self,
@@ -115,22 +122,28 @@ class Profiler(_core.Recorder):
         _refuse_later(annotate=annotate)
         self._export: Export | None = None
         self._pid = os.getpid()
-        self._run_dir = _absolute(run_dir)
         self._role = _choose_role(role)
+        self._options: dict[str, Any] = {
+            "role": self._role,
+            "measure_cpu": measure_cpu,
+            "thread_names": thread_names,
+            "strict_names": strict_names,
+            "snapshot_interval_s": snapshot_interval_s,
+            "sample_interval_s": sample_interval_s,
+        }
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
         sample_s = _seconds("sample_interval_s", sample_interval_s)
-        on, said = _switch(enabled, run_dir is not None)
-        self._silent = said
+        on, self._silent, self._run_dir, run = _find_run(run_dir, run_id, enabled)
         if on:
             self._warn_of_another()
-            inherited = os.environ.get("LINEPROFILER_RUN_ID") if run_id is None else None
             super().__init__(
                 self._run_dir,
                 role=self._role,
-                run_id=run_id if run_id is not None else inherited or None,
-                inherited=bool(inherited),
+                run_id=run,
+                inherited=run_id is None,
                 measure_cpu=measure_cpu,
                 thread_names=thread_names,
+                deferred=_exits.in_fork_server(),
                 strict_names=strict_names,
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
@@ -240,6 +253,17 @@ class Profiler(_core.Recorder):
             self._silent = True
             self._close(stacklevel=3)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from lineprofiler import _pickling
+
+        return _pickling.reduce_profiler(self, self._options)
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else "enabled" if self.enabled else "disabled"
         return f"<{type(self).__name__} of {self._role!r} in {self._run_dir!r}, {state}>"
@@ -268,6 +292,8 @@ class Profiler(_core.Recorder):
                 "LINEPROFILER_PROFILE": "1",
                 "LINEPROFILER_RUN_DIR": self._run_dir,
                 "LINEPROFILER_RUN_ID": self.run_id or "",
+                # Who says so: src/worker/join.h tells from it what is stale.
+                "LINEPROFILER_EXPORTED": f"{self.worker}:{self.run_id}:{self._run_dir}",
             }
         )
         _exits.watch(self)
@@ -304,6 +330,15 @@ class Profiler(_core.Recorder):
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
+
+
+def _reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
+    from lineprofiler import _pickling
+
+    return _pickling.reduce_phase(phase)
+
+
+copyreg.pickle(_core.Phase, _reduce_phase)
 
 
 def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
@@ -392,21 +427,29 @@ def stop() -> None:
         installed.close()
 
 
-def _switch(enabled: bool | None, has_run_dir: bool) -> tuple[bool, bool]:
-    """Return whether to record, and whether somebody said so in so many words."""
-    if enabled is not None:
-        return bool(enabled), True
-    if has_run_dir:
-        return True, True
+def _find_run(
+    run_dir: str | os.PathLike[str] | None, run_id: str | None, enabled: bool | None
+) -> tuple[bool, bool, str, str | None]:
+    """Decide by arguments, environment and ancestors what a profiler is to do (E1).
+
+    Returns whether to record, whether somebody said so in so many words, and in which run.
+    """
     text = os.environ.get("LINEPROFILER_PROFILE")
-    if text is None:
-        return False, False
-    return text.strip().lower() not in _OFF, True
+    says_on = text is not None and text.strip().lower() not in _OFF
+    given = None if run_dir is None else _absolute(run_dir)
+    if enabled is None and given is not None:
+        enabled = True
+    if enabled is False or (enabled is None and text is not None and not says_on):
+        default = os.environ.get("LINEPROFILER_RUN_DIR") or "profile"
+        return False, True, given or _absolute(default), None
+    found_dir, found_id, in_run = _core.find_run(given, run_id)
+    on = bool(enabled) or in_run or (says_on and not outlived())
+    said = enabled is not None or text is not None
+    chosen = given or _absolute(found_dir or "profile")
+    return on, said, chosen, found_id if run_id is None else run_id
 
 
-def _absolute(run_dir: str | os.PathLike[str] | None) -> str:
-    if run_dir is None:
-        run_dir = os.environ.get("LINEPROFILER_RUN_DIR") or "profile"
+def _absolute(run_dir: str | os.PathLike[str]) -> str:
     path = os.fsdecode(run_dir)
     if not path:
         raise ValueError("run_dir must not be empty")

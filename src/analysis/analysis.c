@@ -38,6 +38,15 @@ static int make_role(struct lp_analysis_role *figures, const struct lp_run *run)
     return lp_analysis_choose_dominant(figures);
 }
 
+static size_t count_not_joined(const struct lp_run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_superseded; i++)
+        if (lp_run_did_not_join(run, &run->superseded[i]))
+            n += run->superseded[i].n_workers;
+    return n;
+}
+
 int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
 {
     *out = NULL;
@@ -47,6 +56,7 @@ int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
     analysis->run = run;
     analysis->n_lost = run->n_unreadable;
     analysis->most_lost = run->n_unreadable > run->n_workers;
+    analysis->n_not_joined = count_not_joined(run);
     analysis->roles = calloc(run->n_roles + 1, sizeof *analysis->roles);
     int error = analysis->roles == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < run->n_roles && !error; i++) {

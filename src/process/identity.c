@@ -80,6 +80,7 @@ static void read_batch(struct lp_identity *identity)
 /* What we need of a stat file. */
 struct stat_line {
     char state;
+    uint64_t parent;
     unsigned long threads;
     uint64_t start_ticks; /* field 22 */
 };
@@ -106,6 +107,7 @@ static bool read_stat(const char *path, struct stat_line *line)
     if (!start_ticks)
         return false;
     line->state = *state;
+    line->parent = strtoull(skip_fields(state, 1), NULL, 10);
     line->threads = strtoul(threads, NULL, 10);
     line->start_ticks = strtoull(start_ticks, NULL, 10);
     return true;
@@ -129,6 +131,18 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
     /* A main thread that ended alone looks like a zombie too. */
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     return line.start_ticks != process->start_ticks || ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
+}
+
+bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks)
+{
+    char path[64];
+    struct stat_line line;
+    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+    if (!read_stat(path, &line))
+        return false;
+    *parent = line.parent;
+    *start_ticks = line.start_ticks;
+    return true;
 }
 
 bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)

@@ -220,6 +220,25 @@ PyDoc_STRVAR(install_doc, "install($module, recorder, /)\n"
                           "--\n\n"
                           "Make phase(), count() and current() use this recorder; None: no recorder.");
 
+PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
+                           "--\n\n"
+                           "Which run a profiler with these arguments, each may be None, would belong to.\n"
+                           "\n"
+                           "Returns its run directory and run id, None where nobody says, and whether an\n"
+                           "ancestor process has an open profiler (looked for only if need be).");
+
+PyDoc_STRVAR(ancestor_run_id_doc,
+             "ancestor_run_id($module, run_dir, /)\n"
+             "--\n\n"
+             "The run id of the nearest ancestor process with an open profiler in that directory.\n"
+             "\n"
+             "None if there is none.");
+
+PyDoc_STRVAR(phase_parts_doc,
+             "phase_parts($module, phase, /)\n"
+             "--\n\n"
+             "The recorder that a Phase belongs to, or None, and the options of phase() beside the name.");
+
 PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"
                       "Run one command line, argv[0] being the command's name; return its exit status.");
@@ -251,6 +270,9 @@ static PyMethodDef core_methods[] = {
     {"current", core_current, METH_NOARGS, current_doc},
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
+    {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
+    {"ancestor_run_id", lpy_ancestor_run_id, METH_O, ancestor_run_id_doc},
+    {"phase_parts", lpy_phase_parts, METH_O, phase_parts_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},
     {"compare_runs", lpy_compare_runs, METH_VARARGS, compare_runs_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},

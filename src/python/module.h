@@ -8,12 +8,14 @@
  *  phase.c     Phase, what phase() returns: a recorder and a name
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  join.c      which run a process belongs to
  *  tasks.c     which task runs on this thread
  *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
  *  run.c       a run directory as plain objects
  *  tree.c      merged_tree() and deltas()
  *  callbacks.c on_snapshot(): what the keeper calls
  *  count.c     count()
+ *  parts.c     what a Phase was made of, for pickling
  *  names.c     from a str to the name's number
  *  thread_name.c  the calling thread's name
  *  args.c      arguments of the vectorcall methods
@@ -191,6 +193,8 @@ LPY_RAISES_NEG int lpy_name_admit(struct lpy_recorder *recorder, lp_name_id name
 PyObject *lpy_text(const char *bytes, size_t len);
 void lpy_names_clear(struct lpy_state *state);
 
+/* As PyUnicode_FSConverter, but None leaves it NULL. */
+int lpy_convert_optional_path(PyObject *object, void *bytes);
 /* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
  * lp_run_load, error is its errno. */
 void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);
@@ -232,6 +236,9 @@ void lpy_callbacks_call(void *callbacks);
 void lpy_callbacks_free(void *callbacks);
 
 /* Functions of the module, see their documentation there. */
+PyObject *lpy_find_run(PyObject *module, PyObject *args);
+PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
+PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);

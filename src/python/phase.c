@@ -178,7 +178,7 @@ static uint32_t last_loose(const struct lpy_phase *phase)
 
 void lpy_phase_leave_loose(struct lpy_phase *phase)
 {
-    uint32_t i = last_loose(phase);
+    uint32_t i = phase->n_loose ? last_loose(phase) : 0;
     if (i == 0)
         return;
     lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);

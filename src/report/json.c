@@ -182,6 +182,7 @@ static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
     lp_report_json_count(emit, "processes", model->n_workers);
     lp_report_json_count(emit, "lost_processes", analysis->n_lost);
     lp_report_json_bool(emit, "most_lost", analysis->most_lost);
+    lp_report_json_count(emit, "not_joined_processes", analysis->n_not_joined);
     lp_emit_close(emit, '}');
 }
 

@@ -31,21 +31,44 @@ static void runtime(struct lp_report_page *page, const struct lp_run *run)
         lp_report_page_text(page, " so far, still running");
 }
 
+/* Why more than half of the processes are not in the figures; NULL if they are. */
+static const char *most_missing(const struct lp_analysis *analysis)
+{
+    if (analysis->most_lost)
+        return "MOST ARE LOST";
+    return analysis->n_lost + analysis->n_not_joined > analysis->run->n_workers ? "MOST DID NOT JOIN" : NULL;
+}
+
+/* "12 unreadable", after what separates it; nothing for none. */
+static void missing(struct lp_report_page *page, const char **separator, size_t n, const char *what)
+{
+    if (n == 0)
+        return;
+    lp_report_page_text(page, *separator);
+    lp_report_page_text(page, lp_report_count(n).text);
+    lp_report_page_text(page, what);
+    *separator = ", ";
+}
+
+/* K11: the processes whose figures these are, of how many that ran. */
 static void processes(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
-    struct lp_report_cell found = lp_report_count(analysis->run->n_workers);
-    struct lp_report_cell lost = lp_report_count(analysis->n_lost);
+    size_t found = analysis->run->n_workers, all = found + analysis->n_lost + analysis->n_not_joined;
+    const char *most = most_missing(analysis), *separator = ": ";
     item(page, "Processes", 2 * sizeof "1,000 of");
-    lp_report_page_text(page, found.text);
-    if (analysis->n_lost == 0)
+    lp_report_page_text(page, lp_report_count(found).text);
+    if (all == found)
         return;
-    if (analysis->most_lost)
-        lp_report_page_style(page, LP_STYLE_BOLD);
+    lp_report_page_style(page, most ? LP_STYLE_BOLD : LP_STYLE_PLAIN);
     lp_report_page_text(page, " of ");
-    lp_report_page_text(page, lp_report_count(analysis->run->n_workers + analysis->n_lost).text);
-    lp_report_page_text(page, analysis->most_lost ? ": MOST ARE LOST, " : ": ");
-    lp_report_page_text(page, lost.text);
-    lp_report_page_text(page, " unreadable");
+    lp_report_page_text(page, lp_report_count(all).text);
+    if (most) {
+        lp_report_page_text(page, ": ");
+        lp_report_page_text(page, most);
+        separator = ", ";
+    }
+    missing(page, &separator, analysis->n_lost, " unreadable");
+    missing(page, &separator, analysis->n_not_joined, " under other run ids");
     lp_report_page_style(page, LP_STYLE_PLAIN);
 }
 

@@ -59,14 +59,13 @@ static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_r
     add_rest(list, "superseded", run->n_superseded, "earlier attempts");
 }
 
-/* Attempts that ran while this one did are no reruns: their workers were not told the run id. */
 static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
     size_t attempts = 0, workers = 0;
     for (size_t i = 0; i < run->n_superseded; i++) {
         const struct lp_run_superseded *other = &run->superseded[i];
-        if (!other->generated || other->written_realtime_ns <= run->started_realtime_ns)
+        if (!lp_run_did_not_join(run, other))
             continue;
         attempts++;
         workers += other->n_workers;

@@ -69,3 +69,8 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
     }
     return NULL;
 }
+
+bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
+{
+    return other->generated && other->written_realtime_ns > run->started_realtime_ns;
+}

@@ -221,6 +221,10 @@ int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_option
                 size_t message_size);
 void lp_run_free(struct lp_run *run);
 
+/* Whether an attempt ran while the reported one did, under a run id that one of its workers made: no rerun, but workers
+   whom the run id did not reach. */
+bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other);
+
 /* Finds a child by name; NULL if there is none. */
 const struct lp_run_phase *lp_run_phase_child(const struct lp_run_phase *phase, const char *name, size_t len);
 /* The role of that name; NULL if there is none. */

@@ -1,4 +1,4 @@
-/* The public C interface (lineprofiler.h) on top of a worker: defaults, the environment, and nothing else. */
+/* The public C interface (lineprofiler.h) on top of a worker: defaults, the run to join, and nothing else. */
 #include <errno.h>
 #include <limits.h>
 #include <lineprofiler.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/join.h"
 #include "worker/worker.h"
 
 #define DEFAULT_SNAPSHOT_S 30.0
@@ -20,10 +21,10 @@ static struct lp_worker *worker_of(lp_profiler *profiler)
     return (struct lp_worker *)(void *)profiler;
 }
 
-static const char *choose(const char *given, const char *variable, const char *otherwise)
+static const char *choose_role(const char *given)
 {
-    const char *value = given ? given : getenv(variable);
-    return value && *value ? value : otherwise;
+    const char *role = given ? given : getenv("LINEPROFILER_ROLE");
+    return role && *role ? role : "main";
 }
 
 static int make_absolute(char *path, size_t size, const char *given)
@@ -48,21 +49,23 @@ lp_profiler *lp_open(const lp_options *options)
     static const lp_options defaults;
     char run_dir[PATH_MAX];
     struct lp_worker *worker;
+    struct lp_join join;
     if (!options)
         options = &defaults;
-    const char *given = choose(options->run_dir, "LINEPROFILER_RUN_DIR", "profile");
+    lp_join_choose(&join, options->run_dir, options->run_id);
+    const char *given = join.run_dir ? join.run_dir : "profile";
     if (make_absolute(run_dir, sizeof run_dir, given) != 0) {
         snprintf(last_error, sizeof last_error, "cannot make the run directory '%.200s' absolute: %s", given,
                  strerror(errno));
         return NULL;
     }
-    const char *role = choose(options->role, "LINEPROFILER_ROLE", "main");
+    const char *role = choose_role(options->role);
     const struct lp_worker_options chosen = {
         .run_dir = run_dir,
         .role = role,
         .role_len = strlen(role),
-        .run_id = choose(options->run_id, "LINEPROFILER_RUN_ID", NULL),
-        .run_id_origin = options->run_id && *options->run_id ? LP_RUN_ID_GIVEN : LP_RUN_ID_INHERITED,
+        .run_id = join.run_id,
+        .run_id_origin = join.run_id_given ? LP_RUN_ID_GIVEN : LP_RUN_ID_INHERITED,
         .measure_cpu = !options->no_cpu,
         .snapshot_interval_s = interval(options->snapshot_interval_s, DEFAULT_SNAPSHOT_S),
         .sample_interval_s = interval(options->sample_interval_s, DEFAULT_SAMPLE_S),

@@ -53,7 +53,7 @@ struct lp_worker {
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file */
     struct lp_keeper keeper;
-    bool foreign;         /* guarded by life: in a forked child, before its first phase */
+    bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
     _Atomic bool closed;

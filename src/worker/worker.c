@@ -151,6 +151,14 @@ static void free_parts(struct lp_worker *worker)
     free(worker);
 }
 
+/* As if it had just been forked: the first phase makes an image. */
+static void lay_aside(struct lp_worker *worker)
+{
+    lp_image_unlink(&worker->recorder.image);
+    lp_image_forget(&worker->recorder.image);
+    worker->foreign = true;
+}
+
 int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
                    size_t message_size)
 {
@@ -177,6 +185,8 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     pthread_mutex_init(&worker->flush, NULL);
     lp_keeper_init(&worker->keeper);
     lp_metadata_add(worker);
+    if (options->deferred)
+        lay_aside(worker);
     lp_fork_watch(worker);
     *opened = worker;
     return LP_WORKER_OK;

@@ -32,6 +32,7 @@ struct lp_worker_options {
     enum lp_run_id_origin run_id_origin;
     const char *runtime; /* e.g. "CPython 3.12.1"; NULL: none */
     bool measure_cpu, thread_names;
+    bool deferred;              /* no image and no file before the first phase, as in a forked child */
     double snapshot_interval_s; /* 0: no periodic flush */
     double sample_interval_s;   /* 0: no samples */
     /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */

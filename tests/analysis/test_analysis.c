@@ -377,6 +377,25 @@ static void test_losses(void **state)
     end(f);
 }
 
+/* K11: reruns are over, and those who were told their run id meant it. */
+static void test_workers_that_did_not_join_K11(void **state)
+{
+    (void)state;
+    struct fixture *f = begin();
+    struct lp_run *run = f->model.run;
+    model_superseded(&f->model, "given", 2, false);
+    model_superseded(&f->model, "before", 4, true);
+    run->superseded[1].written_realtime_ns = run->started_realtime_ns;
+    analyse(f);
+    assert_int_equal(f->analysis->n_not_joined, 0);
+    model_superseded(&f->model, "beside", 8, true);
+    model_superseded(&f->model, "beside too", 16, true);
+    analyse(f);
+    assert_int_equal(f->analysis->n_not_joined, 24);
+    assert_int_equal(f->analysis->n_lost, 0);
+    end(f);
+}
+
 static void test_the_busiest_worker(void **state)
 {
     (void)state;
@@ -438,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_threads_are_looked_through),
         cmocka_unit_test(test_counters),
         cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_workers_that_did_not_join_K11),
         cmocka_unit_test(test_the_busiest_worker),
         cmocka_unit_test(test_sums_do_not_wrap),
         cmocka_unit_test(test_a_very_deep_tree),

@@ -242,6 +242,18 @@ static inline void model_caveat(struct model *model, const char *kind, const cha
     run->caveats[run->n_caveats++].text = model_string(model, text);
 }
 
+/* Another attempt; generated: one of its workers made the run id. It was last written when the run itself was. */
+static inline void model_superseded(struct model *model, const char *run_id, size_t n_workers, bool generated)
+{
+    struct lp_run *run = model->run;
+    run->superseded = model_append(model, run->superseded, run->n_superseded, sizeof *run->superseded);
+    run->superseded[run->n_superseded++] = (struct lp_run_superseded){.run_id = model_text(model, run_id),
+                                                                      .n_workers = n_workers,
+                                                                      .started_realtime_ns = run->started_realtime_ns,
+                                                                      .written_realtime_ns = run->written_realtime_ns,
+                                                                      .generated = generated};
+}
+
 static inline void model_unreadable(struct model *model, const char *path, const char *reason)
 {
     struct lp_run *run = model->run;

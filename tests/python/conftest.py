@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -104,6 +106,34 @@ def child(tmp_path: Path) -> Child:
     folder = tmp_path / "program"
     folder.mkdir()
     return Child(folder)
+
+
+def strays_of(run_dir: Path) -> list[str]:
+    """Return what a run whose workers are all closed must not leave: images, and other files."""
+    ours = re.compile(r"metadata\.json|workers/[^/]+/w_[^/]+\.json")
+    files = [str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file()]
+    images = []
+    for path in Path(f"/dev/shm/lineprofiler-{os.getuid()}").glob("*"):
+        with contextlib.suppress(OSError):  # another program's may go at any time
+            if str(run_dir).encode() in path.read_bytes()[: 1 << 16]:
+                images.append(path.name)
+    return images + [file for file in files if not ours.fullmatch(file)]
+
+
+@pytest.fixture
+def finished() -> Callable[[Path], Run]:
+    """Read a run of which all workers are closed, and nothing is left but their files."""
+
+    def read(run_dir: Path) -> Run:
+        run = merge_run(run_dir)
+        assert [worker.name for worker in run.workers if not worker.closed] == []
+        assert [worker.source for worker in run.workers] == ["file"] * len(run.workers)
+        assert run.unreadable == []
+        assert run.caveats == []
+        assert strays_of(run_dir) == []
+        return run
+
+    return read
 
 
 @pytest.fixture

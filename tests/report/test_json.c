@@ -146,6 +146,7 @@ static void test_what_is_missing(void **state)
     assert_text(json, "unreadable 0 reason", "not JSON");
     assert_text(json, "caveats 0 kind", "unreadable");
     assert_integer(json, "run lost_processes", 1);
+    assert_integer(json, "run not_joined_processes", 0);
     assert_null_at(json, "roles 0 iterations");
     assert_null_at(json, "roles 0 shares other_share");
     json_decref(json);

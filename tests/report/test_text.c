@@ -388,6 +388,36 @@ static void test_nasty_names(void **state)
                           "              each one; what one count() added\n");
 }
 
+/* The report's first line, of a run of three workers, some unreadable files and some workers beside the run. */
+static const char *first_line(size_t n_unreadable, size_t n_beside)
+{
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "main");
+    for (int i = 0; i < 3; i++)
+        model_worker(&model, role, "node07");
+    for (size_t i = 0; i < n_unreadable; i++)
+        model_unreadable(&model, "w.json", "ends in the middle");
+    model_superseded(&model, "beside", n_beside, true);
+    model_superseded(&model, "meant to be apart", 100, false);
+    char *line = (char *)write_report(&model, (struct lp_report_options){0});
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+/* K11 */
+static void test_workers_under_other_run_ids_K11(void **state)
+{
+    (void)state;
+    assert_string_equal(first_line(0, 0), "Runtime 4h 12m   Processes 3   Roles main x3");
+    assert_string_equal(first_line(0, 2), "Runtime 4h 12m   Processes 3 of 5: 2 under other run ids   Roles main x3");
+    assert_string_equal(first_line(1, 2), "Runtime 4h 12m   Processes 3 of 6: 1 unreadable, 2 under other run ids");
+    assert_string_equal(first_line(0, 4),
+                        "Runtime 4h 12m   Processes 3 of 7: MOST DID NOT JOIN, 4 under other run ids");
+    assert_string_equal(first_line(4, 1),
+                        "Runtime 4h 12m   Processes 3 of 8: MOST ARE LOST, 4 unreadable, 1 under other run ids");
+}
+
 /* K10, K11, J3 */
 static void test_most_workers_lost(void **state)
 {
@@ -600,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_estimates_in_sums_say_so),
         cmocka_unit_test(test_workers_without_phases),
         cmocka_unit_test(test_nasty_names),
+        cmocka_unit_test(test_workers_under_other_run_ids_K11),
         cmocka_unit_test(test_most_workers_lost),
         cmocka_unit_test(test_numbers_are_never_cut),
         cmocka_unit_test(test_many_roles_and_hosts),

@@ -89,6 +89,37 @@ static void test_the_environment_fills_in(void **state)
     json_decref(document);
 }
 
+/* E1: without a variable, a child is in the run of its parent. */
+static void test_a_child_joins_its_parents_run_E1(void **state)
+{
+    int status;
+    (void)state;
+    if (access("/dev/shm", W_OK) != 0)
+        skip();
+    const lp_options options = {.run_dir = "run", .run_id = "one", .snapshot_interval_s = -1, .sample_interval_s = -1};
+    lp_profiler *profiler = lp_open(&options);
+    assert_non_null(profiler);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        CHECK(mkdir("elsewhere", 0700) == 0 && chdir("elsewhere") == 0);
+        _exit(lp_close(lp_open(&(lp_options){.role = "child"})) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(lp_close(profiler), 0);
+    struct run_files files = run_files("run");
+    assert_int_equal(files.n, 2);
+    for (int i = 0; i < files.n; i++) {
+        json_t *document = file_document(files.paths[i]);
+        bool child = strcmp(text_at(document, "role"), "child") == 0;
+        assert_string_equal(text_at(document, "run_id"), "one");
+        assert_string_equal(text_at(document, "run_id_origin"), child ? "inherited" : "given");
+        json_decref(document);
+    }
+    run_files_free(&files);
+}
+
 static void test_failures_are_explained(void **state)
 {
     char *path = malloc(6000);
@@ -239,6 +270,7 @@ static void test_two_profilers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        in_folder(test_a_child_joins_its_parents_run_E1),
         in_folder(test_failures_are_explained),
         in_folder(test_defaults),
         in_folder(test_the_environment_fills_in),
