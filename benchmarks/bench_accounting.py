@@ -4,13 +4,15 @@
 
 All rows are measured in one process, round-robin over many rounds, and the best round of each
 counts: the ratios then hold even on a noisy machine. The cost of the bare loop is taken off. Bars
-O1, O2 and O3 of docs/requirements.md are checked and printed below the table; --markdown prints
+O1, O2 and O3 of docs/requirements.md are checked and printed below the table, with what a skipped
+entry (G1) and the functions of the module (D1) may cost more than their like; --markdown prints
 both as Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import sys
 import tempfile
@@ -35,7 +37,10 @@ def rows(directory: Path) -> list[Row]:
     measured = Profiler(run_dir=directory / "cpu", enabled=True, role="bench")
     wall_only = Profiler(run_dir=directory / "wall", enabled=True, role="bench", measure_cpu=False)
     disabled = Profiler(run_dir=directory / "off", enabled=False)
+    strict = Profiler(run_dir=directory / "strict", enabled=True, role="bench", strict_names=True)
     handle = measured.phase("handle")
+    with measured.phase("rare", sample=1e-9):
+        pass  # the one that is measured
 
     def empty(n: int) -> None:
         for _ in range(n):
@@ -93,6 +98,16 @@ def rows(directory: Path) -> list[Row]:
         for _ in range(n):
             disabled.count("k")
 
+    def phase_skipped(n: int) -> None:
+        for _ in range(n):
+            with measured.phase("rare", sample=1e-9):
+                pass
+
+    def phase_strict(n: int) -> None:
+        for _ in range(n):
+            with strict.phase("x"):
+                pass
+
     return [
         ("empty loop", empty),
         ("`with lock: pass` (threading.Lock)", with_lock),
@@ -106,7 +121,25 @@ def rows(directory: Path) -> list[Row]:
         ("`accounting.phase()`, nothing installed", nothing_installed),
         ("`count()`", count),
         ("`count()`, enabled=False", count_disabled),
+        ("`phase(sample=)`, skipped entry", phase_skipped),
+        ("`phase()`, strict_names=True", phase_strict),
+        ("switch between two asyncio tasks", lambda n: asyncio.run(switches(n, null))),
+        (
+            "the same, with an open phase in each",
+            lambda n: asyncio.run(switches(n, measured.phase("task"))),
+        ),
     ]
+
+
+async def switches(n: int, around: contextlib.AbstractContextManager[object]) -> None:
+    """Have two tasks take turns n times, each inside a block of `around`."""
+
+    async def turns() -> None:
+        with around:
+            for _ in range(n // 2):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(turns(), turns())
 
 
 def installed_row(directory: Path) -> tuple[Profiler, Row]:
@@ -161,6 +194,18 @@ def bars(ns: dict[str, float]) -> list[tuple[str, str, float, float]]:
             1.0,
         ),
         ("O3", "count / dict entry", ns["`count()`"] / ns["`d[k] += 1`"], 1.5),
+        (
+            "G1",
+            "skipped entry - disabled, ns",
+            ns["`phase(sample=)`, skipped entry"] - ns["`phase()`, enabled=False"],
+            30.0,
+        ),
+        (
+            "D1",
+            "accounting.phase - phase, ns",
+            ns["`accounting.phase()`, installed, measure_cpu=True"] - phase,
+            20.0,
+        ),
     ]
 
 
@@ -175,7 +220,13 @@ def show(ns: dict[str, float], markdown: bool) -> None:
     for name, value in ns.items():
         print(f"{edge}{name:52}{gap}{value:8.1f}{end}")
     print()
-    heading = (f"{'bar':4}", f"{'ratio of':34}", f"{'measured':>8}", f"{'at most':>8}", " " * 6)
+    heading = (
+        f"{'bar':4}",
+        f"{'ratio, or difference':34}",
+        f"{'measured':>8}",
+        f"{'at most':>8}",
+        " " * 6,
+    )
     print(edge + gap.join(heading) + end)
     if markdown:
         print("|---|---|---:|---:|---|")

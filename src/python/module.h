@@ -119,9 +119,10 @@ struct lpy_free_list {
 /* Of the frameworks whose tasks are told apart, what says which one runs. Owned; NULL until the program imports them. */
 struct lpy_tasks {
     PyObject *running_loop, *current_tasks; /* asyncio; the second is a dict or a function */
-    PyObject *trio_task, *greenlet;
+    PyObject *trio_context, *greenlet;
     int watcher; /* of current_tasks, plus 1; 0: none */
     bool cannot_watch;
+    bool late;                                /* there were tasks whose steps are noticed at boundaries only */
     PyTypeObject *loop_types[LPY_LOOP_TYPES]; /* Owned: whose hash is ours */
     hashfunc loop_hashes[LPY_LOOP_TYPES];     /* what it was */
 };
@@ -200,7 +201,7 @@ void lpy_raise_load(PyObject *module, int status, int error, const char *message
 
 /* Follows the task that runs now, if any. NULL: there is no memory for its entries. */
 LP_NOINLINE struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread);
-/* The same before an exit, if the thread's side of its recorder still stands. */
+/* The same before an exit, if this is the calling thread's side of its recorder, and still stands. */
 LP_NOINLINE void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread);
 int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg);
 void lpy_tasks_clear(struct lpy_state *state);
@@ -287,8 +288,7 @@ LP_ALWAYS_INLINE void lpy_leave(struct lpy_state *state, struct lp_entry *entry)
         lp_record_leave_skipped(entry);
         return;
     }
-    if (LP_LIKELY(thread == lp_thread_cache.thread && thread) &&
-        LP_UNLIKELY(thread->host_version != lpy_context_version()))
+    if (LP_LIKELY(thread != NULL) && LP_UNLIKELY(thread->host_version != lpy_context_version()))
         lpy_follow_to_leave(state, thread);
     lp_record_leave(entry);
 }

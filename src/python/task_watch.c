@@ -8,37 +8,40 @@
 
 #define INTERPRETERS 16
 
-/* Those that watch, of all interpreters: a callback is not told whose it is. */
-static _Atomic(struct lpy_state *) watching[INTERPRETERS];
+/* Those that watch, of all interpreters: a callback is not told whose it is. Another interpreter's state may go at any
+   moment, so nothing of it is looked at: an interpreter knows its own by the dict. */
+static struct place {
+    _Atomic(struct lpy_state *) state;
+    _Atomic(PyObject *) dict; /* Borrowed. */
+} places[INTERPRETERS];
 
 static bool take_place(struct lpy_state *state)
 {
     for (int i = 0; i < INTERPRETERS; i++) {
         struct lpy_state *none = NULL;
-        if (atomic_compare_exchange_strong(&watching[i], &none, state))
+        if (atomic_compare_exchange_strong(&places[i].state, &none, state)) {
+            atomic_store(&places[i].dict, state->tasks.current_tasks);
             return true;
+        }
     }
     return false;
 }
 
 static void leave_place(const struct lpy_state *state)
 {
-    for (int i = 0; i < INTERPRETERS; i++)
-        if (atomic_load(&watching[i]) == state)
-            atomic_store(&watching[i], NULL);
+    for (int i = 0; i < INTERPRETERS; i++) {
+        if (atomic_load(&places[i].state) != state)
+            continue;
+        atomic_store(&places[i].dict, NULL);
+        atomic_store(&places[i].state, NULL);
+    }
 }
 
-/* What the calling thread recorded to last, if it is one of this interpreter's recorders and has open tasks. An exit on
-   another thread gives recorders new keys: no step is to be missed until the next boundary notices. */
-static struct lp_thread *thread_in_use(const struct lpy_state *state)
+/* The calling thread's side of a recorder, if tasks are known there. */
+static struct lp_thread *thread_with_tasks(const struct lpy_recorder *open)
 {
-    struct lp_thread *known = NULL;
-    for (const struct lpy_recorder *open = state->open; open; open = open->next_open) {
-        struct lp_thread *thread = lp_thread_known(open->recorder);
-        if (thread && (!known || thread == lp_thread_cache.thread))
-            known = thread;
-    }
-    return known && known->n_tasks > 0 ? known : NULL;
+    struct lp_thread *thread = lp_thread_known(open->recorder);
+    return thread && thread->n_tasks > 0 ? thread : NULL;
 }
 
 static struct lp_strand *known_strand(struct lp_thread *thread, PyObject *task)
@@ -51,27 +54,31 @@ static struct lp_strand *known_strand(struct lp_thread *thread, PyObject *task)
 
 static struct lpy_state *state_with(const PyObject *dict)
 {
-    for (int i = 0; i < INTERPRETERS; i++) {
-        struct lpy_state *state = atomic_load_explicit(&watching[i], memory_order_acquire);
-        if (state && state->tasks.current_tasks == dict)
-            return state;
-    }
+    for (int i = 0; i < INTERPRETERS; i++)
+        if (atomic_load_explicit(&places[i].dict, memory_order_relaxed) == dict)
+            return atomic_load_explicit(&places[i].state, memory_order_relaxed);
     return NULL;
 }
 
-/* Before the dict changes: task is what will run, or NULL. A task that has nothing open gets a strand when it enters its
-   first phase. */
+/* A task that has nothing open gets a strand when it enters its first phase. */
+static void run(struct lp_thread *thread, PyObject *task)
+{
+    struct lp_strand *strand = task ? known_strand(thread, task) : NULL;
+    lp_thread_run(thread, strand ? strand : &thread->own);
+    thread->host_version = strand ? lpy_context_version() : 0;
+}
+
+/* Before the dict changes: task is what will run, or NULL. */
 static int on_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *task)
 {
     (void)key;
     const struct lpy_state *state = state_with(dict);
-    struct lp_thread *thread = state ? thread_in_use(state) : NULL;
-    if (thread == NULL)
-        return 0;
     bool runs = (event == PyDict_EVENT_ADDED || event == PyDict_EVENT_MODIFIED) && task && task != Py_None;
-    struct lp_strand *strand = runs ? known_strand(thread, task) : NULL;
-    lp_thread_run(thread, strand ? strand : &thread->own);
-    thread->host_version = strand ? lpy_context_version() : 0;
+    for (const struct lpy_recorder *open = state ? state->open : NULL; open; open = open->next_open) {
+        struct lp_thread *thread = thread_with_tasks(open);
+        if (thread)
+            run(thread, runs ? task : NULL);
+    }
     return 0;
 }
 
@@ -112,27 +119,33 @@ static _Thread_local bool looking;
 /* A step begins, with no task in the dict, or ends, with the one that ran; or somebody else asks for the loop's hash in
    between, which does no harm: until now it was that task, and what runs from now on is looked up at the next event or
    boundary. */
-static void on_event(struct lpy_state *state, PyObject *loop)
+static void on_event(struct lp_thread *thread, PyObject *task)
 {
-    struct lp_thread *thread = thread_in_use(state);
-    if (thread == NULL)
-        return;
-    PyObject *task = lpy_dict_get(state->tasks.current_tasks, loop);
     struct lp_strand *strand = task ? known_strand(thread, task) : NULL;
     if (strand && strand != thread->strand && thread->host_since_cpu_ns)
         lp_thread_run_since(thread, strand, thread->host_since_cpu_ns);
-    Py_XDECREF(task);
     uint64_t cpu_ns = lp_thread_cpu_ns(thread);
     lp_thread_run_since(thread, &thread->own, cpu_ns);
     thread->host_since_cpu_ns = cpu_ns;
     thread->host_version = 0;
 }
 
+static void on_events(struct lpy_state *state, PyObject *loop)
+{
+    PyObject *task = lpy_dict_get(state->tasks.current_tasks, loop);
+    for (const struct lpy_recorder *open = state->open; open; open = open->next_open) {
+        struct lp_thread *thread = thread_with_tasks(open);
+        if (thread)
+            on_event(thread, task);
+    }
+    Py_XDECREF(task);
+}
+
 /* Whose hook is in the loop's type, and the hash that was there before. */
 static struct lpy_state *state_of_loop(PyObject *loop, hashfunc *hash)
 {
     for (int i = 0; i < INTERPRETERS; i++) {
-        struct lpy_state *state = atomic_load_explicit(&watching[i], memory_order_acquire);
+        struct lpy_state *state = atomic_load_explicit(&places[i].state, memory_order_relaxed);
         for (int j = 0; state && j < LPY_LOOP_TYPES; j++) {
             PyTypeObject *type = state->tasks.loop_types[j];
             if (type == NULL || !PyType_IsSubtype(Py_TYPE(loop), type))
@@ -152,7 +165,7 @@ static Py_hash_t hash_of_loop(PyObject *loop)
     if (state && !looking) { /* the dict asks for the hash too */
         looking = true;
         PyObject *raised = lpy_set_aside();
-        on_event(state, loop);
+        on_events(state, loop);
         lpy_raise_again(raised);
         looking = false;
     }
@@ -163,18 +176,20 @@ bool lpy_task_watch(struct lpy_state *state, PyObject *loop)
 {
     struct lpy_tasks *tasks = &state->tasks;
     PyTypeObject *type = Py_TYPE(loop);
-    if (type->tp_hash == hash_of_loop)
+    hashfunc hash = type->tp_hash;
+    /* A type that was made from one with our hook has it too; and keeps it when the other gets its own back. */
+    if (hash == hash_of_loop && state_of_loop(loop, &hash) == state)
         return true;
     int free_place = 0;
     while (free_place < LPY_LOOP_TYPES && tasks->loop_types[free_place])
         free_place++;
     /* One with a hash of its own making is left alone. */
-    if (free_place == LPY_LOOP_TYPES || type->tp_hash != PyBaseObject_Type.tp_hash)
+    if (free_place == LPY_LOOP_TYPES || hash != PyBaseObject_Type.tp_hash)
         return false;
     if (tasks->watcher == 0 && !take_place(state))
         return false;
     tasks->watcher++;
-    tasks->loop_hashes[free_place] = type->tp_hash;
+    tasks->loop_hashes[free_place] = hash;
     tasks->loop_types[free_place] = (PyTypeObject *)Py_NewRef((PyObject *)type);
     type->tp_hash = hash_of_loop;
     return false; /* not this time: the step has begun */
@@ -212,6 +227,8 @@ void lpy_recorder_unlist(struct lpy_recorder *recorder)
         link = &(*link)->next_open;
     if (*link)
         *link = recorder->next_open;
-    if (recorder->state->open == NULL)
-        lpy_task_unwatch(recorder->state);
+    if (recorder->state->open)
+        return;
+    lpy_task_unwatch(recorder->state);
+    recorder->state->tasks.late = false;
 }

@@ -58,15 +58,19 @@ static PyObject *asyncio_task(struct lpy_state *state, bool *watched)
         task = PyObject_CallOneArg(tasks->current_tasks, loop);
     task = not_none(task);
     *watched = task && lpy_task_watch(state, loop);
+    if (task && !*watched && !lpy_task_watch(state, loop)) /* nor from now on */
+        tasks->late = true;
     Py_XDECREF(loop);
     return task;
 }
 
+/* Not by trio.lowlevel.current_task(): that is Python code, in which the program's tracing would be called, and a
+   KeyboardInterrupt be raised that is not ours to swallow. */
 static PyObject *trio_task(struct lpy_tasks *tasks)
 {
-    if (tasks->trio_task == NULL)
-        tasks->trio_task = find("trio", "lowlevel", "current_task");
-    return tasks->trio_task ? not_none(PyObject_CallNoArgs(tasks->trio_task)) : NULL;
+    if (tasks->trio_context == NULL)
+        tasks->trio_context = find("trio._core._run", NULL, "GLOBAL_RUN_CONTEXT");
+    return tasks->trio_context ? not_none(PyObject_GetAttrString(tasks->trio_context, "task")) : NULL;
 }
 
 /* The thread's first greenlet is the thread itself. */
@@ -84,27 +88,54 @@ static PyObject *greenlet_task(struct lpy_tasks *tasks)
 
 /* The strand is known by the task's address. Another task may have come to lie there while entries of the first, kept
    somewhere by the program, are still open: the weak reference tells. */
-static struct lp_strand *strand_of(struct lp_thread *thread, PyObject *task)
+static struct lp_strand *known_strand(struct lp_thread *thread, PyObject *task)
 {
-    uint64_t key = (uint64_t)(uintptr_t)task;
-    struct lp_strand *strand = lp_strand_find(thread, key);
+    struct lp_strand *strand = lp_strand_find(thread, (uint64_t)(uintptr_t)task);
     if (strand && strand->host && !lpy_refers_to(strand->host, task)) {
         lp_strand_orphan(thread, strand);
-        strand = NULL;
+        return NULL;
     }
+    return strand;
+}
+
+static struct lp_strand *strand_of(struct lp_thread *thread, PyObject *task)
+{
+    struct lp_strand *strand = known_strand(thread, task);
     if (strand)
         return strand;
-    strand = lp_strand_make(thread, key);
+    /* Before we look: a garbage collection may come of this, and run code of the program that enters phases. */
+    PyObject *reference = PyWeakref_NewRef(task, NULL);
+    if (reference == NULL)
+        PyErr_Clear();
+    strand = known_strand(thread, task);
+    if (strand == NULL)
+        strand = lp_strand_make(thread, (uint64_t)(uintptr_t)task);
     if (strand == NULL) {
         lp_image_trouble(&thread->recorder->image, LP_TROUBLE_IMAGE_FULL);
+        Py_XDECREF(reference);
         return NULL;
     }
     PyObject *last = strand->host;
-    strand->host = PyWeakref_NewRef(task, NULL);
-    if (strand->host == NULL)
-        PyErr_Clear();
+    strand->host = reference;
     Py_XDECREF(last);
     return strand;
+}
+
+/* watched: had it begun to run since the thread's last boundary, that would have been noticed. */
+static PyObject *task_that_runs(struct lpy_state *state, bool *watched)
+{
+    struct lpy_tasks *tasks = &state->tasks;
+    PyObject *task = asyncio_task(state, watched);
+    if (task)
+        return task;
+    task = trio_task(tasks);
+    if (task == NULL)
+        task = greenlet_task(tasks);
+    if (task)
+        tasks->late = true;
+    else
+        *watched = tasks->watcher && !tasks->late;
+    return task;
 }
 
 struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thread)
@@ -112,11 +143,7 @@ struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thr
     uint64_t version = lpy_context_version();
     PyObject *raised = lpy_set_aside();
     bool watched = false;
-    PyObject *task = asyncio_task(state, &watched);
-    if (task == NULL)
-        task = trio_task(&state->tasks);
-    if (task == NULL)
-        task = greenlet_task(&state->tasks);
+    PyObject *task = task_that_runs(state, &watched);
     bool tasks_before = thread->n_tasks > 0;
     struct lp_strand *strand = task ? strand_of(thread, task) : &thread->own;
     if (strand && !watched && tasks_before)
@@ -135,7 +162,7 @@ struct lp_thread *lpy_follow_task(struct lpy_state *state, struct lp_thread *thr
 
 void lpy_follow_to_leave(struct lpy_state *state, struct lp_thread *thread)
 {
-    if (lp_thread_cache.key == LP_GET(thread->recorder->key) && lp_record_is_here())
+    if (lp_thread_known(thread->recorder) == thread)
         lpy_follow_task(state, thread);
 }
 
@@ -143,7 +170,7 @@ int lpy_tasks_traverse(const struct lpy_tasks *tasks, visitproc visit, void *arg
 {
     Py_VISIT(tasks->running_loop);
     Py_VISIT(tasks->current_tasks);
-    Py_VISIT(tasks->trio_task);
+    Py_VISIT(tasks->trio_context);
     Py_VISIT(tasks->greenlet);
     return 0;
 }
@@ -153,6 +180,6 @@ void lpy_tasks_clear(struct lpy_state *state)
     lpy_task_unwatch(state);
     Py_CLEAR(state->tasks.running_loop);
     Py_CLEAR(state->tasks.current_tasks);
-    Py_CLEAR(state->tasks.trio_task);
+    Py_CLEAR(state->tasks.trio_context);
     Py_CLEAR(state->tasks.greenlet);
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frameworks import ANY, ASYNCIO, Main
 
 from lineprofiler import accounting
 from lineprofiler.accounting import Profiler, Run, merge_run
@@ -146,3 +147,24 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture
+def no_gc() -> Iterator[None]:
+    """A collection in the middle of a phase is the phase's CPU time, and no news."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture(params=ASYNCIO)
+def run_exact(request: pytest.FixtureRequest) -> Callable[[Main], None]:
+    """Run a coroutine on asyncio; the CPU time of its tasks is exact."""
+    return ASYNCIO[request.param]
+
+
+@pytest.fixture(params=ANY)
+def run_any(request: pytest.FixtureRequest) -> Callable[[Main], None]:
+    """Run a coroutine on any framework."""
+    return ANY[request.param]
