@@ -190,6 +190,7 @@ with profiler.phase("parent"):
             path = pathlib.Path(profiler.path)
             while not path.exists() or json.loads(path.read_text())["flush"] < 3:
                 pass
+        profiler.close()
         os._exit(0)
     status = os.waitpid(pid, 0)[1]
 assert status == 0
