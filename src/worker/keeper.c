@@ -114,6 +114,8 @@ static void *keep(void *context)
         atomic_store(&lp_image_header(&worker->recorder.image)->heartbeat_ns, now);
         if (worker->snapshot_ns && now >= keeper->next_flush_ns) {
             lp_worker_flush(worker);
+            if (worker->thread_names) /* each is asked at its next boundary */
+                lp_recorder_touch(&worker->recorder);
             keeper->next_flush_ns = now + worker->snapshot_ns;
             if (!call_flushed(worker))
                 return NULL;
