@@ -289,12 +289,10 @@ def test_a_thread_may_be_given_another_name_G4(run_dir: Path) -> None:
             threading.current_thread().name = "learner"
             profiler.snapshot()  # a flush
 
-        threads = [threading.Thread(target=work, name="Thread-1") for _ in range(2)]
-        for thread in threads:
+        for name in ("Thread-1", "Thread-2", "Thread-3"):
+            thread = threading.Thread(target=work, name=name)
             thread.start()
-        for thread in threads:
             thread.join()
-        work()
     names = {path[0]: node.calls for path, node in merge_run(run_dir).tree.items() if path[1:]}
     assert names == {"learner": 3}
 
