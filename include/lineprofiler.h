@@ -18,6 +18,10 @@
  * call but one clock reading a millisecond; a pair costs about as much as two clock readings. Every function is
  * thread-safe unless it says otherwise, none prints, exits or raises a signal, and all of them do nothing on a NULL or
  * closed profiler.
+ *
+ * While a profiler is open, SIGTERM, SIGUSR1 and SIGHUP - unless they are ignored - have a handler that writes the
+ * workers' files, for a second at most, and then does what was done before. A handler installed later is left alone;
+ * the last lp_close() gives back what was there.
  */
 #ifndef LINEPROFILER_H
 #define LINEPROFILER_H

@@ -70,9 +70,9 @@ class Recorder:
     ) -> Phase:
         """Return a context manager that measures its body as the phase `name`."""
     def count(self, name: str, n: SupportsIndex = 1) -> None:
-        """Add the integer n to the counter `name` of the phase open on this thread."""
+        """Add the integer n to the counter `name` of the phase open in this thread or task."""
     def current(self) -> str:
-        """Return the names of the phases open on this thread, joined by "/"."""
+        """Return the names of the phases open in this thread or task, joined by "/"."""
     def snapshot(self) -> None:
         """Write the complete state to the worker's file now. OSError: it could not be written."""
     def close(self) -> None:
@@ -106,7 +106,7 @@ def count(name: str, n: SupportsIndex = 1) -> None:
     """Profiler.count() of the installed profiler; does nothing if there is none."""
 
 def current() -> str:
-    """Return the path of the deepest phase open on this thread in the installed profiler."""
+    """Return what current() of the installed profiler returns; "" if there is none."""
 
 def installed_profiler() -> Recorder | None:
     """Return the profiler that phase(), count() and current() use, or None."""

@@ -92,16 +92,17 @@ struct lp_frame {
 
 enum lp_frame_state { LP_FRAME_OPEN = 0, LP_FRAME_ENDED = 1 };
 
+#define LP_STACK_RUNS ((uint64_t)1 << 63)
+
 /* The open entries of a thread outside tasks, or of one task that runs on it. The CPU time of entries is that of the
    thread, less what it used while others ran. */
 struct lp_stack {
     _Atomic uint32_t depth;
-    _Atomic lp_ref older;           /* next in the slot's list */
-    _Atomic uint64_t away_cpu_ns;   /* the thread's CPU time while others ran */
-    _Atomic uint64_t left_cpu_ns;   /* the thread's CPU time when another began to run; 0: this one runs */
+    _Atomic lp_ref older; /* next in the slot's list */
+    _Atomic uint64_t cpu; /* LP_STACK_RUNS and the thread's CPU time while others ran; or what it has used itself */
     _Atomic uint64_t skip_serial;   /* of the entry that is open but not measured, nor anything in it; 0: none */
     _Atomic uint64_t posted_serial; /* the same: another thread has ended it */
-    uint8_t reserved[24];
+    uint8_t reserved[32];
     struct lp_frame frames[LP_STACK_DEPTH];
 };
 

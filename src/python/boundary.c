@@ -2,25 +2,17 @@
  * an entry. */
 #include "python/module.h"
 
-#include <stddef.h>
-
 struct boundary {
     PyObject_HEAD
-    vectorcallfunc call;
     struct lpy_state *state; /* Borrowed: the type holds the module. */
     enum lpy_side side;
 };
 
 /* `with` looks up both sides before it calls one, and nothing runs in between: the second one gets
    the entry that was handed out as the first. */
-static PyObject *hand_out(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side)
+LP_ALWAYS_INLINE PyObject *hand_out(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side)
 {
     struct lpy_entry *entry = phase->pending;
-    if (LP_UNLIKELY(phase->recorder == NULL)) {
-        if (LP_UNLIKELY(state->no_entry == NULL))
-            lpy_state_stands(state);
-        return Py_XNewRef(state->no_entry);
-    }
     if (entry && !(entry->handed_out & side)) {
         entry->handed_out |= (unsigned char)side;
         phase->pending = NULL;
@@ -31,35 +23,34 @@ static PyObject *hand_out(struct lpy_state *state, struct lpy_phase *phase, enum
     return (PyObject *)entry;
 }
 
+/* The same for both sides looked up on the class, as contextlib.ExitStack does. The phase that is not recorded keeps the
+   pending entry, having no use for it otherwise. */
+static PyObject *hand_out_by_class(struct lpy_state *state, enum lpy_side side)
+{
+    if (state->no_phase == NULL && !lpy_state_stands(state))
+        return NULL;
+    return hand_out(state, (struct lpy_phase *)state->no_phase, side);
+}
+
+static PyObject *hand_out_no_entry(struct lpy_state *state)
+{
+    if (LP_UNLIKELY(state->no_entry == NULL))
+        lpy_state_stands(state);
+    return Py_XNewRef(state->no_entry);
+}
+
 static PyObject *boundary_get(PyObject *object, PyObject *instance, PyObject *owner)
 {
     (void)owner;
     struct boundary *self = (struct boundary *)object;
-    if (LP_LIKELY(instance && Py_IS_TYPE(instance, self->state->phase_type)))
-        return hand_out(self->state, (struct lpy_phase *)instance, self->side);
+    if (LP_LIKELY(instance && Py_IS_TYPE(instance, self->state->phase_type))) {
+        struct lpy_phase *phase = (struct lpy_phase *)instance;
+        return LP_LIKELY(phase->recorder) ? hand_out(self->state, phase, self->side) : hand_out_no_entry(self->state);
+    }
     if (instance == NULL || instance == Py_None)
-        return Py_NewRef(object);
+        return hand_out_by_class(self->state, self->side);
     PyErr_Format(PyExc_TypeError, "descriptor of Phase does not apply to a %.200s", Py_TYPE(instance)->tp_name);
     return NULL;
-}
-
-/* Phase.__enter__(phase) and Phase.__exit__(phase, type, value, traceback): the way of
- * contextlib.ExitStack. */
-static PyObject *boundary_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
-{
-    struct boundary *self = (struct boundary *)object;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    Py_ssize_t wanted = self->side == LPY_ENTER ? 1 : 4;
-    if (kwnames || nargs != wanted || !Py_IS_TYPE(args[0], self->state->phase_type)) {
-        PyErr_Format(PyExc_TypeError, "%s takes a Phase%s",
-                     self->side == LPY_ENTER ? "Phase.__enter__" : "Phase.__exit__",
-                     self->side == LPY_ENTER ? "" : " and three arguments more");
-        return NULL;
-    }
-    if (self->side == LPY_ENTER)
-        return lpy_phase_enter_loose((struct lpy_phase *)args[0]);
-    lpy_phase_leave_loose((struct lpy_phase *)args[0]);
-    Py_RETURN_NONE;
 }
 
 static void boundary_dealloc(PyObject *object)
@@ -76,25 +67,18 @@ static int boundary_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-static PyMemberDef boundary_members[] = {
-    {"__vectorcalloffset__", LPY_MEMBER_OFFSET, offsetof(struct boundary, call), LPY_MEMBER_READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
 static PyType_Slot boundary_slots[] = {
     {Py_tp_doc, "Looked up on a phase, it hands out the entry that `with` is to open and close."},
     {Py_tp_dealloc, (void *)boundary_dealloc},
     {Py_tp_traverse, (void *)boundary_traverse},
     {Py_tp_descr_get, (void *)boundary_get},
-    {Py_tp_call, (void *)PyVectorcall_Call},
-    {Py_tp_members, boundary_members},
     {0, NULL},
 };
 
 static PyType_Spec boundary_spec = {
     .name = "lineprofiler._core.Boundary",
     .basicsize = sizeof(struct boundary),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = boundary_slots,
 };
 
@@ -103,7 +87,6 @@ static int add_boundary(struct lpy_state *state, const char *name, enum lpy_side
     struct boundary *self = PyObject_GC_New(struct boundary, state->boundary_type);
     if (self == NULL)
         return -1;
-    self->call = boundary_call;
     self->state = state;
     self->side = side;
     PyObject_GC_Track((PyObject *)self);

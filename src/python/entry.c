@@ -14,12 +14,8 @@ static PyObject *refuse(const struct lpy_entry *entry, PyObject *kwnames)
     return NULL;
 }
 
-static PyObject *enter(struct lpy_entry *self)
+LP_ALWAYS_INLINE PyObject *open_entry(struct lpy_entry *self, struct lpy_phase *phase)
 {
-    struct lpy_phase *phase = self->phase;
-    phase->pending = NULL;
-    if (LP_UNLIKELY(self->handed_out != LPY_BOTH || self->open))
-        return lpy_phase_enter_loose(phase);
     struct lpy_recorder *recorder = phase->recorder;
     if (LP_LIKELY(recorder->recorder != NULL))
         lpy_enter(recorder->state, recorder->recorder, phase->id, &self->entry);
@@ -27,6 +23,15 @@ static PyObject *enter(struct lpy_entry *self)
         return NULL;
     self->open = true;
     return Py_NewRef((PyObject *)phase);
+}
+
+static PyObject *enter(struct lpy_entry *self)
+{
+    struct lpy_phase *phase = self->phase;
+    phase->pending = NULL;
+    if (LP_UNLIKELY(self->handed_out != LPY_BOTH || self->open))
+        return lpy_phase_enter_loose(phase);
+    return open_entry(self, phase);
 }
 
 static PyObject *leave(struct lpy_entry *self)
@@ -54,6 +59,37 @@ static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t narg
     return refuse(self, NULL);
 }
 
+/* An entry that was handed out by the class has the phase that stands for "not recorded", until it is opened for another. */
+static PyObject *enter_of_class(struct lpy_entry *self, struct lpy_phase *phase)
+{
+    if (phase->recorder == NULL || self->handed_out != LPY_BOTH || self->phase->recorder != NULL)
+        return lpy_phase_enter_loose(phase);
+    if (self->phase->pending == self)
+        self->phase->pending = NULL;
+    Py_SETREF(self->phase, (struct lpy_phase *)Py_NewRef((PyObject *)phase));
+    return open_entry(self, phase);
+}
+
+/* Phase.__enter__(phase) and Phase.__exit__(phase, type, value, traceback): the way of contextlib.ExitStack. */
+static PyObject *class_entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    struct lpy_entry *self = (struct lpy_entry *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    bool enters = nargs == 1 && self->handed_out & LPY_ENTER, leaves = nargs == 4 && self->handed_out & LPY_EXIT;
+    if (kwnames || !(enters || leaves) || !Py_IS_TYPE(args[0], Py_TYPE((PyObject *)self->phase))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "Phase.__enter__ takes a Phase, and Phase.__exit__ a Phase and three arguments more");
+        return NULL;
+    }
+    struct lpy_phase *phase = (struct lpy_phase *)args[0];
+    if (enters)
+        return enter_of_class(self, phase);
+    if (self->open && self->phase == phase)
+        return leave(self);
+    lpy_phase_leave_loose(phase);
+    Py_RETURN_NONE;
+}
+
 /* The one entry of the phase that is not recorded. */
 static PyObject *no_entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -79,12 +115,12 @@ struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase
         object = (PyObject *)PyObject_GC_New(struct lpy_entry, state->entry_type);
         if (object == NULL)
             return NULL;
-        ((struct lpy_entry *)object)->call = entry_call;
         ((struct lpy_entry *)object)->phase = NULL;
         PyObject_GC_Track(object);
     }
     struct lpy_entry *self = (struct lpy_entry *)object;
     self->phase = (struct lpy_phase *)Py_NewRef((PyObject *)phase);
+    self->call = (PyObject *)phase == state->no_phase ? class_entry_call : entry_call;
     self->entry.thread = NULL;
     self->handed_out = (unsigned char)side;
     self->open = false;

@@ -208,7 +208,7 @@ PyDoc_STRVAR(count_doc, "count($module, /, name, n=1)\n"
 
 PyDoc_STRVAR(current_doc, "current($module, /)\n"
                           "--\n\n"
-                          "The path of the deepest phase open on this thread in the installed profiler.\n"
+                          "The path of the deepest phase open on this thread (task) in the installed profiler.\n"
                           "\n"
                           "Names are joined by \"/\". \"\" outside any phase, or if no profiler is installed.");
 

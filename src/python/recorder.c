@@ -221,6 +221,7 @@ static PyObject *recorder_snapshot(PyObject *object, PyObject *unused)
     char message[MESSAGE_SIZE] = "";
     if (self->recorder == NULL)
         Py_RETURN_NONE;
+    lp_recorder_see_thread_name(self->recorder);
     PyThreadState *thread = PyEval_SaveThread();
     int status = lp_worker_snapshot(self->worker, message, sizeof message);
     int error = errno;
@@ -235,6 +236,7 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     char message[MESSAGE_SIZE] = "";
     if (self->recorder == NULL)
         Py_RETURN_NONE;
+    lp_recorder_see_thread_name(self->recorder);
     self->recorder = NULL;
     lpy_recorder_unlist(self);
     PyThreadState *thread = PyEval_SaveThread();
@@ -402,8 +404,11 @@ PyDoc_STRVAR(phase_doc, "phase($self, /, name, io=False, sync=False, sample=1.0,
                         "Phases nest; a path of names is one node, with its calls, wall time, CPU time and\n"
                         "durations in nanoseconds. The object may be kept and entered any number of times.\n"
                         "\n"
-                        "io, sync, sample, gpu and async_work are checked but do nothing yet: every entry is\n"
-                        "measured, with its wall and CPU time.\n"
+                        "sample measures one entry in round(1/sample), the first one and then every so many,\n"
+                        "for each path and thread; nothing inside the others is recorded. What is measured is\n"
+                        "scaled by that number, and marked as an estimate.\n"
+                        "\n"
+                        "io, sync, gpu and async_work are checked but do nothing yet.\n"
                         "\n"
                         "TypeError: name is not a str, a flag is not a bool, or sample is not a number.\n"
                         "ValueError: name is empty or longer than 1 MiB of UTF-8, or sample is not in (0, 1].\n"
@@ -411,7 +416,8 @@ PyDoc_STRVAR(phase_doc, "phase($self, /, name, io=False, sync=False, sample=1.0,
 
 PyDoc_STRVAR(count_doc, "count($self, /, name, n=1)\n"
                         "--\n\n"
-                        "Add the integer n to the counter `name` of the phase open on this thread.\n"
+                        "Add the integer n to the counter `name` of the phase open on this thread, or in\n"
+                        "the task that runs on it.\n"
                         "\n"
                         "Outside any phase the counter belongs to the root. Each counter keeps its sum, its\n"
                         "number of calls and the least and greatest n.\n"
@@ -422,7 +428,7 @@ PyDoc_STRVAR(count_doc, "count($self, /, name, n=1)\n"
 
 PyDoc_STRVAR(current_doc, "current($self, /)\n"
                           "--\n\n"
-                          "The names of the phases open on this thread, joined by \"/\"; \"\" outside any.");
+                          "The names of the phases open on this thread (task), joined by \"/\"; \"\" outside any.");
 
 PyDoc_STRVAR(snapshot_doc, "snapshot($self, /)\n"
                            "--\n\n"

@@ -82,8 +82,8 @@ static struct ending end_now(struct lp_thread *thread, const struct lp_strand *s
 {
     struct lp_reading now = lp_thread_read(thread, LP_EDGE_LEAVE);
     bool away = strand != thread->strand && strand != &thread->own;
-    uint64_t cpu_ns = away ? LP_GET(strand->stack->left_cpu_ns) : now.cpu_ns;
-    return (struct ending){now.wall_ns, cpu_ns - LP_GET(strand->stack->away_cpu_ns), true};
+    uint64_t cpu = LP_GET(strand->stack->cpu);
+    return (struct ending){now.wall_ns, away ? cpu : now.cpu_ns - (cpu & ~LP_STACK_RUNS), true};
 }
 
 static struct lp_strand *strand_of(struct lp_thread *thread, lp_ref stack_ref)

@@ -98,6 +98,7 @@ struct lp_thread {
     struct lp_thread *next;   /* guarded by the recorder's lock */
     uint64_t owner;           /* guarded by the recorder's lock: lp_thread_id of whose it is now; 0: nobody's */
     uint32_t posted;          /* guarded by the recorder's lock: exits by other threads, not yet taken up */
+    bool taken_over;          /* guarded by the recorder's lock: the slot was another thread's before */
     struct lp_node nowhere;   /* stands for the node where nothing is recorded */
 };
 
@@ -154,6 +155,10 @@ void lp_recorder_wake(struct lp_recorder *recorder);
 void lp_recorder_stop(struct lp_recorder *recorder);
 /* Frees everything but the image. No thread may be inside a call any more. */
 void lp_recorder_release(struct lp_recorder *recorder);
+/* Sends every thread once through lp_thread_find: it takes up what others have left for it, and its name is looked at. */
+void lp_recorder_touch(struct lp_recorder *recorder);
+/* Looks at the calling thread's name, if names are kept and the thread has recorded. */
+void lp_recorder_see_thread_name(struct lp_recorder *recorder);
 /* Around fork, for all recorders of the process: holds every lock of this room across the fork. In the child every
    running recorder forgets its parent's threads and image and is idle again: its next boundary calls begin. Scopes that
    were open across the fork are ignored there. */
@@ -180,8 +185,6 @@ bool lp_thread_is_mine(const struct lp_thread *thread);
 void lp_thread_end(struct lp_thread *thread);
 /* Takes up what other threads have posted. On that thread. */
 LP_COLD void lp_thread_reap(struct lp_thread *thread);
-/* Sends every thread once through lp_thread_find. */
-void lp_recorder_touch(struct lp_recorder *recorder);
 LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
 /* The calling thread's side of the recorder if it has one, also after lp_recorder_touch; nothing is taken up or made. */
 struct lp_thread *lp_thread_known(struct lp_recorder *recorder);

@@ -22,6 +22,7 @@ void lp_strands_begin(struct lp_thread *thread, lp_ref stack)
 {
     thread->host_version = thread->host_since_cpu_ns = 0;
     thread->own = (struct lp_strand){.stack = lp_image_at(&thread->recorder->image, stack), .stack_ref = stack};
+    LP_SET(thread->own.stack->cpu, LP_STACK_RUNS);
     lp_strand_load(thread, &thread->own);
 }
 
@@ -99,8 +100,7 @@ struct lp_strand *lp_strand_make(struct lp_thread *thread, uint64_t task)
         strand = new_strand(thread);
     if (!strand)
         return NULL;
-    LP_SET(strand->stack->away_cpu_ns, 0);
-    LP_SET(strand->stack->left_cpu_ns, thread->cpu.last_ns);
+    LP_SET(strand->stack->cpu, 0);
     strand->task = task;
     thread->n_tasks++;
     put(thread, strand);
@@ -151,7 +151,7 @@ void lp_strand_load(struct lp_thread *thread, struct lp_strand *strand)
     thread->strand = strand;
     thread->stack = stack;
     thread->stack_ref = strand->stack_ref;
-    thread->away_cpu_ns = LP_GET(stack->away_cpu_ns);
+    thread->away_cpu_ns = LP_GET(stack->cpu) & ~LP_STACK_RUNS;
     thread->depth = LP_GET(stack->depth) | (skips ? LP_SKIPPING : 0);
     thread->node = skips ? &thread->nowhere : lp_strand_node(thread, stack);
 }
@@ -160,11 +160,9 @@ void lp_strand_load(struct lp_thread *thread, struct lp_strand *strand)
 static void hand_over_cpu(struct lp_thread *thread, struct lp_strand *from, struct lp_strand *to, uint64_t cpu_ns)
 {
     if (from != &thread->own)
-        LP_SET(from->stack->left_cpu_ns, cpu_ns);
-    if (to == &thread->own)
-        return;
-    LP_ADD(to->stack->away_cpu_ns, cpu_ns - LP_GET(to->stack->left_cpu_ns));
-    LP_SET(to->stack->left_cpu_ns, 0);
+        LP_SET(from->stack->cpu, (cpu_ns - thread->away_cpu_ns) & ~LP_STACK_RUNS);
+    if (to != &thread->own)
+        LP_SET(to->stack->cpu, LP_STACK_RUNS | (cpu_ns - LP_GET(to->stack->cpu)));
 }
 
 void lp_thread_run_since(struct lp_thread *thread, struct lp_strand *strand, uint64_t cpu_ns)

@@ -123,7 +123,8 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
     struct lp_thread *thread = choose_locked(recorder, name_ref);
     if (!thread)
         return NULL;
-    if ((thread->generation != recorder->generation || !thread->slot) && !make_slot_locked(thread, name_ref)) {
+    thread->taken_over = thread->generation == recorder->generation && thread->slot;
+    if (!thread->taken_over && !make_slot_locked(thread, name_ref)) {
         thread->slot = NULL;
         return NULL;
     }
@@ -188,9 +189,40 @@ static bool running(struct lp_recorder *recorder)
     return atomic_load(&recorder->key) != 0;
 }
 
-struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
+static lp_name_id ask_name(struct lp_recorder *recorder)
 {
     char text[256];
+    const struct lp_recorder_hooks *hooks = &recorder->hooks;
+    size_t len = hooks->thread_name ? hooks->thread_name(hooks->context, text, sizeof text) : 0;
+    return len ? lp_name_intern(text, len) : LP_NAME_NONE;
+}
+
+/* The thread may have been given another name since. Where its slot holds figures of others that bore the first name, they
+   all keep that. */
+static void see_name(struct lp_thread *thread)
+{
+    struct lp_recorder *recorder = thread->recorder;
+    lp_name_id name = ask_name(recorder);
+    pthread_mutex_lock(&recorder->lock);
+    lp_ref ref = name == LP_NAME_NONE || thread->taken_over ? 0 : name_ref_locked(recorder, name);
+    if (ref)
+        LP_SET(thread->slot->name, ref);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void lp_recorder_see_thread_name(struct lp_recorder *recorder)
+{
+    if (!recorder->keep_thread_names || atomic_load(&recorder->key) == 0 || !lp_record_is_here())
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    struct lp_thread *thread = mine_locked(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    if (thread)
+        see_name(thread);
+}
+
+struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
+{
     if (!running(recorder))
         return NULL;
     uint64_t key = atomic_load(&recorder->key);
@@ -202,10 +234,10 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
     if (posted)
         lp_thread_reap(thread);
+    if (thread && recorder->keep_thread_names)
+        see_name(thread);
     if (!thread) {
-        size_t len =
-            recorder->hooks.thread_name ? recorder->hooks.thread_name(recorder->hooks.context, text, sizeof text) : 0;
-        lp_name_id name = len ? lp_name_intern(text, len) : LP_NAME_NONE;
+        lp_name_id name = ask_name(recorder);
         pthread_mutex_lock(&recorder->lock);
         thread = claim_locked(recorder, name);
         pthread_mutex_unlock(&recorder->lock);

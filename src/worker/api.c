@@ -75,13 +75,21 @@ lp_profiler *lp_open(const lp_options *options)
     return (lp_profiler *)(void *)worker;
 }
 
+static void see_thread_name(lp_profiler *profiler)
+{
+    if (profiler)
+        lp_recorder_see_thread_name(lp_worker_recorder(worker_of(profiler)));
+}
+
 int lp_close(lp_profiler *profiler)
 {
+    see_thread_name(profiler);
     return profiler && lp_worker_close(worker_of(profiler), last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
 }
 
 int lp_snapshot(lp_profiler *profiler)
 {
+    see_thread_name(profiler);
     return profiler && lp_worker_snapshot(worker_of(profiler), last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
 }
 

@@ -95,9 +95,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 /* CPU time of an entry of this stack up to the moment. */
 static uint64_t stack_cpu(const struct open_stacks *open, const struct lp_stack *stack, uint64_t start_cpu_ns)
 {
-    uint64_t left_ns = GET(stack->left_cpu_ns), now_ns = left_ns ? left_ns : open->thread_cpu_ns;
-    /* The time away is below zero, modulo 2^64, in a strand that was made after it began to run. */
-    uint64_t used_ns = now_ns - GET(stack->away_cpu_ns) - start_cpu_ns;
+    uint64_t cpu = GET(stack->cpu), now_ns = cpu & LP_STACK_RUNS ? open->thread_cpu_ns - (cpu & ~LP_STACK_RUNS) : cpu;
+    uint64_t used_ns = now_ns - start_cpu_ns;
     return used_ns <= INT64_MAX ? used_ns : 0;
 }
 

@@ -154,6 +154,15 @@ int lp_worker_flush(struct lp_worker *worker)
     return failed;
 }
 
+void lp_worker_try_flush(struct lp_worker *worker)
+{
+    if (access(worker->folder, W_OK) != 0 || pthread_mutex_trylock(&worker->flush) != 0)
+        return;
+    if (!atomic_load(&worker->closed))
+        lp_worker_write_locked(worker);
+    pthread_mutex_unlock(&worker->flush);
+}
+
 char *lp_worker_document(struct lp_worker *worker, size_t *len)
 {
     struct lp_buffer text = {0};

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "worker/internal.h"
+#include "worker/signals.h"
 
 #define FLUSH_WAIT_SECONDS 2
 #define CALL_WAIT_SECONDS 2
@@ -26,6 +27,7 @@ static void make_locks_anew(void)
         lp_keeper_init(&worker->keeper);
     }
     lp_record_make_locks_anew();
+    lp_signals_after_fork();
 }
 
 /* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
@@ -91,6 +93,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     lp_record_after_fork_in_child();
+    lp_signals_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
         pthread_mutex_init(&worker->flush, NULL);

@@ -5,6 +5,7 @@
 #define LP_WORKER_INTERNAL_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
@@ -19,8 +20,9 @@
 #define LP_FILE_NAME_BYTES 256
 
 struct lp_keeper {
-    pthread_mutex_t lock;       /* guards stop to orphan */
-    pthread_cond_t wake, quiet; /* asked to end; no call runs any more */
+    pthread_mutex_t lock; /* guards stop to orphan */
+    sem_t wake;           /* something is asked for: to end, or to write */
+    pthread_cond_t quiet; /* no call runs any more */
     pthread_t thread;
     bool running;           /* guarded by the worker's life lock: not joined yet */
     bool stop, leaving;     /* asked to end; has seen it */
@@ -28,6 +30,9 @@ struct lp_keeper {
     bool passed_over;       /* the call that runs was waited for by a fork, in vain: the next does not wait */
     bool orphan;            /* the worker is the keeper's to free */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
+    /* For signal handlers: who serves, 0 if none does; writes asked for and done. */
+    _Atomic pid_t serves;
+    _Atomic uint64_t requested, served;
 };
 
 struct lp_worker {
@@ -80,6 +85,8 @@ int lp_worker_make_folder(struct lp_worker *worker);
 /* Writes the document to the worker's file; 0, or -1 with errno set. With flush held. */
 int lp_worker_write_locked(struct lp_worker *worker);
 int lp_worker_flush(struct lp_worker *worker);
+/* The same in a signal handler: unless somebody is at it, or the folder is gone. */
+void lp_worker_try_flush(struct lp_worker *worker);
 /* Writes all of bytes, restarting when interrupted; the context of an emitter's put is a pointer to the descriptor. */
 int lp_write_all(void *fd, const char *bytes, size_t len);
 
@@ -94,6 +101,10 @@ void lp_keeper_start_locked(struct lp_worker *worker);
    a call is not waited for: it may need what the caller holds. On the keeper's own thread: for a fork (until is given)
    nothing is done, else it ends when the call returns. */
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
+/* Asks the keeper for a write; 0 if there is none to ask. Both async-signal-safe. */
+uint64_t lp_keeper_request(struct lp_worker *worker);
+/* Whether that write is done, or will not be. */
+bool lp_keeper_has_served(struct lp_worker *worker, uint64_t request);
 /* Lets no call of flushed begin any more and waits a bounded time for one that runs. Without any lock. */
 void lp_keeper_end_calls(struct lp_worker *worker);
 /* Asks the keeper to end after the call that it is in, if any; true if one is to be waited for. late: no longer. */

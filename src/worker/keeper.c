@@ -29,25 +29,34 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&keeper->lock, NULL);
-    pthread_cond_init(&keeper->wake, &attributes);
+    sem_init(&keeper->wake, 0, 0);
     pthread_cond_init(&keeper->quiet, &attributes);
     pthread_condattr_destroy(&attributes);
     keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
     keeper->passed_over = false;
     keeper->next_flush_ns = 0;
+    atomic_store(&keeper->serves, 0);
+    atomic_store(&keeper->served, atomic_load(&keeper->requested));
 }
 
-/* Waits for a time or for the request to stop; true if asked to stop. */
+static bool write_is_due(struct lp_keeper *keeper)
+{
+    return atomic_load(&keeper->requested) != atomic_load(&keeper->served);
+}
+
+/* Waits for a time or for a request; true if asked to stop. */
 static bool stopped_before(struct lp_keeper *keeper, uint64_t until_ns)
 {
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
                                    .tv_nsec = (long)(until_ns % 1000000000u)};
-    pthread_mutex_lock(&keeper->lock);
-    while (!keeper->stop && pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until) != ETIMEDOUT)
-        continue;
-    keeper->leaving = keeper->stop;
-    pthread_mutex_unlock(&keeper->lock);
-    return keeper->leaving;
+    for (bool late = false;;) {
+        pthread_mutex_lock(&keeper->lock);
+        bool leaving = keeper->leaving = keeper->stop;
+        pthread_mutex_unlock(&keeper->lock);
+        if (leaving || late || write_is_due(keeper))
+            return leaving;
+        late = sem_clockwait(&keeper->wake, CLOCK_MONOTONIC, &until) != 0 && errno == ETIMEDOUT;
+    }
 }
 
 static uint64_t tick_ns(const struct lp_worker *worker)
@@ -94,6 +103,7 @@ static void *leave(struct lp_worker *worker)
     pthread_mutex_lock(&keeper->lock);
     bool orphan = keeper->orphan;
     pthread_mutex_unlock(&keeper->lock);
+    atomic_store(&keeper->serves, 0);
     if (orphan)
         lp_worker_dispose(worker);
     return NULL;
@@ -108,12 +118,18 @@ static void *keep(void *context)
     if (worker->recorder.measure_cpu)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
-    uint64_t next_tick = now_ns();
+    uint64_t next_tick = now_ns(), next_wake;
+    atomic_store(&keeper->serves, gettid());
     do {
-        uint64_t now = now_ns();
+        uint64_t now = now_ns(), requested = atomic_load(&keeper->requested);
+        bool flush_is_due = worker->snapshot_ns && now >= keeper->next_flush_ns;
         atomic_store(&lp_image_header(&worker->recorder.image)->heartbeat_ns, now);
-        if (worker->snapshot_ns && now >= keeper->next_flush_ns) {
+        if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
+        atomic_store(&keeper->served, requested);
+        if (flush_is_due) {
+            if (worker->thread_names) /* each is asked at its next boundary */
+                lp_recorder_touch(&worker->recorder);
             keeper->next_flush_ns = now + worker->snapshot_ns;
             if (!call_flushed(worker))
                 return NULL;
@@ -121,12 +137,14 @@ static void *keep(void *context)
             if (keeper->next_flush_ns < now) /* after a call that took longer than the interval */
                 keeper->next_flush_ns = now + worker->snapshot_ns;
         }
-        next_tick += tick_ns(worker);
-        if (next_tick < now) /* after a suspend or a slow flush: no catching up */
+        if (next_tick <= now)
+            next_tick += tick_ns(worker);
+        if (next_tick <= now) /* after a suspend or a slow flush: no catching up */
             next_tick = now + tick_ns(worker);
-        if (worker->snapshot_ns && next_tick > keeper->next_flush_ns)
-            next_tick = keeper->next_flush_ns;
-    } while (!stopped_before(keeper, next_tick));
+        next_wake = next_tick;
+        if (worker->snapshot_ns && next_wake > keeper->next_flush_ns)
+            next_wake = keeper->next_flush_ns;
+    } while (!stopped_before(keeper, next_wake));
     return leave(worker);
 }
 
@@ -194,7 +212,7 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
     bool is_self = pthread_equal(keeper->thread, pthread_self());
     pthread_mutex_lock(&keeper->lock);
     keeper->stop = keeper->stop || !is_self || !until;
-    pthread_cond_signal(&keeper->wake);
+    sem_post(&keeper->wake);
     bool calling = keeper->calling;
     pthread_mutex_unlock(&keeper->lock);
     if (is_self || calling)
@@ -208,6 +226,22 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
         failed = pthread_join(keeper->thread, NULL);
     }
     keeper->running = failed != 0;
+}
+
+uint64_t lp_keeper_request(struct lp_worker *worker)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    pid_t serves = atomic_load(&keeper->serves);
+    if (serves == 0 || serves == gettid())
+        return 0;
+    uint64_t request = atomic_fetch_add(&keeper->requested, 1) + 1;
+    sem_post(&keeper->wake);
+    return request;
+}
+
+bool lp_keeper_has_served(struct lp_worker *worker, uint64_t request)
+{
+    return atomic_load(&worker->keeper.served) >= request || atomic_load(&worker->keeper.serves) == 0;
 }
 
 void lp_keeper_end_calls(struct lp_worker *worker)
@@ -231,7 +265,7 @@ bool lp_keeper_pause(struct lp_worker *worker, bool late)
     bool is_self = keeper->calling && pthread_equal(keeper->thread, pthread_self());
     if (!is_self) {
         keeper->stop = true;
-        pthread_cond_signal(&keeper->wake);
+        sem_post(&keeper->wake);
     }
     keeper->passed_over |= late;
     bool waits = keeper->calling && !is_self && !keeper->passed_over;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "worker/internal.h"
+#include "worker/signals.h"
 
 static int say(char *message, size_t size, int status, const char *format, ...) LP_PRINTF(4, 5);
 
@@ -188,6 +189,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     if (options->deferred)
         lay_aside(worker);
     lp_fork_watch(worker);
+    lp_signals_watch(worker);
     *opened = worker;
     return LP_WORKER_OK;
 
@@ -258,6 +260,7 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
         return LP_WORKER_OK;
     }
     lp_keeper_end_calls(worker);
+    lp_signals_unwatch(worker);
     pthread_mutex_lock(&worker->life);
     if (!atomic_load(&worker->closed)) {
         lp_recorder_stop(&worker->recorder);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -172,3 +174,138 @@ profiler.close()
     # Not the parent's 50 ms, and nothing below zero that an unsigned difference would make huge.
     assert (child_phase.cpu_ns or 0) <= child_phase.wall_ns + 100_000
     assert (parent_phase.cpu_ns or 0) >= 40_000_000
+
+
+def test_a_forked_child_flushes_by_itself_FK06(child: Child, run_dir: Path) -> None:
+    """The thread that flushes does not exist in a child; one of its own begins there."""
+    child.run(
+        f"""
+import json, os, pathlib
+from lineprofiler.accounting import Profiler
+profiler = Profiler({str(run_dir)!r}, snapshot_interval_s=0.01)
+with profiler.phase("parent"):
+    pid = os.fork()
+    if pid == 0:
+        with profiler.phase("child"):
+            path = pathlib.Path(profiler.path)
+            while not path.exists() or json.loads(path.read_text())["flush"] < 3:
+                pass
+        profiler.close()
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+assert status == 0
+"""
+    )
+    run = merge_run(run_dir)
+    assert len(run.workers) == 2
+    assert {path: node.calls for path, node in run.tree.items()} == {("parent",): 1, ("child",): 1}
+
+
+TERMINATED = """
+import os, signal, sys, threading
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1], "terminated")
+def work():
+    for _ in range(10):
+        with profiler.phase("step"):
+            profiler.count("n")
+def end():
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+if sys.argv[2] == "threaded":
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    end()
+elif sys.argv[2] == "plain":
+    work()
+    end()
+pid = os.fork()
+if pid == 0:
+    work()
+    end()
+assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGTERM
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "threaded", "forked"])
+def test_sigterm_loses_nothing_FK17(child: Child, run_dir: Path, how: str) -> None:
+    """Without a handler of ours, the state in shared memory outlives the process."""
+    child.run(TERMINATED, run_dir, how, status=0 if how == "forked" else -signal.SIGTERM)
+    run = merge_run(run_dir)
+    step = run.tree[("step",)]
+    assert (step.calls, step.counters) == (10, {"n": 10})
+    [worker] = [worker for worker in run.workers if not worker.closed]
+    assert worker.source == "dead"
+    Path(f"/dev/shm/lineprofiler-{os.geteuid()}/{worker.name}.img").unlink()
+
+
+def test_started_on_another_thread_FK19(child: Child, run_dir: Path) -> None:
+    done = child.run(
+        """
+import sys, threading
+def run():
+    from lineprofiler import accounting
+    accounting.start(sys.argv[1])
+    with accounting.phase("a"):
+        pass
+    accounting.stop()
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+""",
+        run_dir,
+        options=("-W", "error"),
+    )
+    assert done.stderr == ""
+    assert merge_run(run_dir).tree[("a",)].calls == 1
+
+
+def test_begun_before_the_loop_or_inside_AS06(tmp_path: Path) -> None:
+    async def work(profiler: Profiler) -> None:
+        with profiler.phase("outer"):
+            await asyncio.sleep(0)
+            with profiler.phase("inner"):
+                await asyncio.sleep(0)
+
+    async def main(profiler: Profiler) -> None:
+        await asyncio.gather(*(work(profiler) for _ in range(3)))
+
+    async def begin_inside() -> None:
+        with Profiler(tmp_path / "inside") as profiler:
+            await main(profiler)
+
+    with Profiler(tmp_path / "before") as before:
+        asyncio.run(main(before))
+    asyncio.run(begin_inside())
+    for run_dir in (tmp_path / "before", tmp_path / "inside"):
+        tree = merge_run(run_dir).tree
+        assert {path: node.calls for path, node in tree.items()} == {
+            ("outer",): 3,
+            ("outer", "inner"): 3,
+        }
+
+
+def test_no_number_is_no_count_HG02(profiler: Profiler, run_dir: Path) -> None:
+    count: Any = profiler.count
+    profiler.count("n", 3)
+    for bad in (float("nan"), float("inf"), -float("inf")):
+        with pytest.raises(TypeError, match="float"):
+            count("n", bad)
+    profiler.close()
+    [n] = merge_run(run_dir).tree.root.counters.values()
+    assert (n, n.calls, n.min, n.max) == (3, 1, 3, 3)
+
+
+def test_a_histogram_of_other_buckets_is_never_added_HG04(run_dir: Path) -> None:
+    paths = []
+    for _ in range(2):
+        with Profiler(run_dir, run_id="one") as profiler, profiler.phase("a"):
+            pass
+        paths.append(Path(str(profiler.path)))
+    document = json.loads(paths[0].read_text())
+    document["threads"][0]["nodes"][1]["hist"] = "512:1"
+    paths[0].write_text(json.dumps(document))
+    run = merge_run(run_dir)
+    assert len(run.workers) == len(run.unreadable) == 1
+    assert run.tree[("a",)].calls == run.tree[("a",)].hist.total == 1

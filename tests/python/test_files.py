@@ -278,6 +278,43 @@ def test_thread_names_F1_G4(run_dir: Path) -> None:
     assert not run.tree[("collector", "work")].is_thread
 
 
+def test_a_thread_may_be_given_another_name_G4(run_dir: Path) -> None:
+    import threading
+
+    with Profiler(run_dir, thread_names=True, snapshot_interval_s=None) as profiler:
+
+        def work() -> None:
+            with profiler.phase("work"):
+                pass
+            threading.current_thread().name = "learner"
+            profiler.snapshot()  # a flush
+
+        threads = [threading.Thread(target=work, name="Thread-1") for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        work()
+    names = {path[0]: node.calls for path, node in merge_run(run_dir).tree.items() if path[1:]}
+    assert names == {"learner": 3}
+
+
+def test_the_name_is_looked_at_after_each_flush_G4(child: Child, run_dir: Path) -> None:
+    code = """
+import os, sys, threading
+from lineprofiler.accounting import Profiler, merge_run
+profiler = Profiler(sys.argv[1], thread_names=True, snapshot_interval_s=0.005)
+with profiler.phase("work"):
+    pass
+threading.current_thread().name = "learner"
+while not any(path[0] == "learner" for path in profiler.merged_tree()):
+    with profiler.phase("work"):
+        pass
+os._exit(0)
+"""
+    child.run(code, run_dir)
+
+
 def test_a_thread_takes_its_name_without_threading(child: Child, run_dir: Path) -> None:
     code = """
 import sys

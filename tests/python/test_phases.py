@@ -204,7 +204,7 @@ def test_the_warning_may_be_an_exception_B6(profiler: Profiler) -> None:
 
 
 WARNING_ENTERS = """
-import contextlib, warnings
+import warnings
 from lineprofiler.accounting import Profiler
 
 with Profiler("run", snapshot_interval_s=None, sample_interval_s=None) as profiler:
@@ -213,16 +213,16 @@ with Profiler("run", snapshot_interval_s=None, sample_interval_s=None) as profil
         with profiler.phase(f"episode {i}"):
             pass
     folded = profiler.phase("folded")
-    stack = contextlib.ExitStack()
 
     def show(*args, **kwargs):
         for _ in range(8):
-            stack.enter_context(folded)
+            folded.__enter__()
 
     warnings.simplefilter("always")
     warnings.showwarning = show
-    stack.enter_context(folded)
-    stack.close()
+    folded.__enter__()
+    for _ in range(9):
+        folded.__exit__(None, None, None)
 """
 
 
@@ -313,6 +313,23 @@ def test_exit_stack(profiler: Profiler, finish: Finish) -> None:
     assert calls(finish()) == {("a",): 1, ("a", "b"): 1, ("a", "b", "b"): 1}
 
 
+def test_exit_stacks_that_close_in_any_order_B8(profiler: Profiler, finish: Finish) -> None:
+    handle = profiler.phase("h")
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(handle)
+    second.enter_context(handle)
+    first.close()  # the outer one: the inner goes on in its place
+    with profiler.phase("x"):
+        assert profiler.current() == "h/h/x"
+    second.close()
+    with profiler.phase("x"):
+        assert profiler.current() == "x"
+    off = Profiler(enabled=False).phase("off")
+    with contextlib.ExitStack() as stack:
+        assert stack.enter_context(off) is stack.enter_context(off) is off
+    assert calls(finish()) == {("h",): 1, ("h", "h"): 1, ("h", "h", "x"): 1, ("x",): 1}
+
+
 def test_called_by_name(profiler: Profiler, finish: Finish) -> None:
     phase = profiler.phase("x")
     assert phase.__enter__() is phase
@@ -349,7 +366,7 @@ def test_misuse_neither_crashes_nor_records(profiler: Profiler, finish: Finish) 
     for call, arguments in (
         (kind.__enter__, ()),
         (kind.__enter__, (3,)),
-        (kind.__exit__, (phase,)),
+        (kind.__exit__, (phase, None)),
         (kind.__exit__, (3, None, None, None)),
         (kind.__dict__["__enter__"].__get__, (3, int)),
         (phase, ()),

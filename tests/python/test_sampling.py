@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -188,12 +193,20 @@ def test_a_handle_is_sampled_B11_G1(profiler: Profiler, finish: Finish) -> None:
     assert finish().tree[("x",)].calls == 8
 
 
-def test_the_report_marks_what_is_estimated_G2(profiler: Profiler, finish: Finish) -> None:
+def test_the_report_marks_what_is_estimated_G2(profiler: Profiler, run_dir: Path) -> None:
     for _ in range(200):
         with profiler.phase("hot", sample=0.01):
             pass
-    run: Run = finish()
-    assert run.tree[("hot",)].estimated
+    profiler.close()
+    command = [str(Path(sys.executable).parent / "lineprofiler"), "report", str(run_dir)]
+    page = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    [row] = re.findall(r"(?m)^~hot .*$", page.split("DOMINANT PHASES")[1])
+    assert row.endswith(" 200")
+    assert re.search(r"(?m)^ +hot +1 entry in 100$", page)
+    command.append("--json")
+    document = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    [phase] = document["roles"][0]["phases"]
+    assert (phase["estimated"], phase["stride_min"], phase["stride_max"]) == (True, 100, 100)
 
 
 @settings(max_examples=40, deadline=None)

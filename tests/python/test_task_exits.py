@@ -130,16 +130,13 @@ def test_a_handle_is_entered_by_tasks_at_once_B11(
 
 def test_another_thread_exits_a_kept_handle_B8_B11(profiler: Profiler, finish: Finish) -> None:
     handle = profiler.phase("h")
-    stack = contextlib.ExitStack()
-    stack.enter_context(handle)
+    handle.__enter__()
     handle.__enter__()
 
     def closes() -> None:
-        with handle:
-            stack.enter_context(handle)
-            handle.__exit__(None, None, None)  # its own goes first
-        handle.__exit__(None, None, None)
-        stack.close()
+        handle.__enter__()
+        for _ in range(3):  # its own goes first
+            handle.__exit__(None, None, None)
 
     closer = threading.Thread(target=closes)
     closer.start()
@@ -148,7 +145,7 @@ def test_another_thread_exits_a_kept_handle_B8_B11(profiler: Profiler, finish: F
     with profiler.phase("after"):
         pass
     run = finish()
-    assert calls(run) == {("h",): 2, ("h", "h"): 2, ("after",): 1}
+    assert calls(run) == {("h",): 2, ("h", "h"): 1, ("after",): 1}
     assert run.workers[0].troubles == {"foreign_exits": 2}
 
 

@@ -87,7 +87,7 @@ class Expected:
         entry = self.reference.enter(stack, name, round(1 / holder.sample))
         holder.entries.append(entry)
         holder.entered += 1
-        if holder.kept and holder.way in ("call", "stack"):
+        if holder.kept and holder.way == "call":
             self.loose.setdefault((name, holder.sample), []).append((stack, entry))
 
     def advance(self, place: str, number: int) -> bool:
@@ -100,7 +100,7 @@ class Expected:
 
     def leave(self, place: str, number: int, how: str) -> Any:
         holder = self.holders.pop(number)
-        if holder.kept and holder.way in ("call", "stack"):
+        if holder.kept and holder.way == "call":
             for name in reversed(holder.names if how in ("exit", "raise") else []):
                 self._leave_loose(self.stacks[place], self.loose[name, holder.sample])
         else:

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 static char *folder;
 
@@ -67,6 +69,43 @@ static void test_a_closed_workers_file(void **state)
     uint64_t written = json_u64(json_object_get(document, "written"), "monotonic_ns", 0);
     assert_true(before <= started && started <= written && written <= clock_now_ns(CLOCK_MONOTONIC));
     json_decref(document);
+    lp_worker_free(worker);
+}
+
+/* In place of libc's: what is synced, and when the new file takes the old one's place. */
+static char order[64];
+
+static void note(char what)
+{
+    size_t n = strlen(order);
+    if (n + 1 < sizeof order)
+        order[n] = what;
+}
+
+int fsync(int fd)
+{
+    struct stat status;
+    note(fstat(fd, &status) != 0 ? '?' : S_ISDIR(status.st_mode) ? 'd' : status.st_size > 0 ? 'f' : '0');
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int renameat(int old_folder, const char *old, int new_folder, const char *new)
+{
+    note('r');
+    return (int)syscall(SYS_renameat2, old_folder, old, new_folder, new, 0);
+}
+
+static void test_what_is_renamed_is_on_the_disk_F1(void **state)
+{
+    (void)state;
+    struct lp_worker *worker = worker_open(folder);
+    worker_record(worker, "a");
+    for (int i = 0; i < 2; i++) {
+        memset(order, 0, sizeof order);
+        assert_int_equal(snapshot(worker), LP_WORKER_OK);
+        assert_string_equal(order, "frd"); /* the file as it was written, its name, the folder */
+    }
+    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
     lp_worker_free(worker);
 }
 
@@ -365,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(test_a_closed_workers_file),
+        in_folder(test_what_is_renamed_is_on_the_disk_F1),
         in_folder(test_readers_never_see_half_a_file),
         in_folder(test_modes_are_the_users),
         in_folder(test_a_folder_that_went_is_made_again),
