@@ -100,11 +100,20 @@ def _load(name: str, file: str | None, folders: list[str] | None) -> None:
 
 
 def main(folder: str, definitions: list[Definition], main_name: str) -> None:
-    """Make the call that the folder has, and leave its answer there, whole or not at all."""
+    """Make the call that the folder has, and leave its answer there, whole or not at all.
+
+    A child that the function forks comes back here too, and has no say.
+    """
     faulthandler.enable()  # SIGABRT says where it hangs
+    pid = os.getpid()
     with open(os.path.join(folder, "call.pickle"), "rb") as file:
         call = file.read()
-    answer = pickle.dumps(_answer(call, definitions, main_name))
+    kind, value = _answer(call, definitions, main_name)
+    if os.getpid() != pid:
+        if kind == "raised":
+            sys.exit(value[2])
+        return
+    answer = pickle.dumps((kind, value))
     path = os.path.join(folder, "answer.pickle")
     with open(path + ".part", "wb") as file:
         file.write(answer)

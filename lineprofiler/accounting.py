@@ -342,12 +342,8 @@ copyreg.pickle(_core.Phase, _reduce_phase)
 
 
 def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"phase name must be str, not {type(name).__name__}")
-    if name == "":
-        raise ValueError("phase name must not be empty")
-    if not 0 < sample <= 1:
-        raise ValueError(f"sample must be over 0 and at most 1, not {sample!r}")
+    # Raises what phase() does, here and not at the first call.
+    _core.Recorder().phase("unnamed" if name is None else name, sample=sample)
 
     def decorate(function: Any) -> Any:
         chosen = _decorate.name_of(function) if name is None else name

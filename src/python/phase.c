@@ -137,28 +137,39 @@ static uint64_t task_here(const struct lpy_recorder *recorder)
     return thread ? thread->strand->task : 0;
 }
 
+static bool has_room(struct lpy_phase *phase)
+{
+    if (phase->n_loose < phase->loose_size)
+        return true;
+    uint32_t size = phase->loose_size ? 2 * phase->loose_size : 4;
+    struct lpy_loose_entry *wider = PyMem_Realloc(phase->loose, size * sizeof *wider);
+    if (wider == NULL)
+        return false;
+    phase->loose = wider;
+    phase->loose_size = size;
+    return true;
+}
+
+/* Whatever may run Python comes before the list is touched: other threads may enter the same phase meanwhile. */
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
 {
     if (phase->recorder == NULL)
         return Py_NewRef((PyObject *)phase);
-    if (phase->n_loose == phase->loose_size) {
-        uint32_t size = phase->loose_size ? 2 * phase->loose_size : 4;
-        struct lpy_loose_entry *wider = PyMem_Realloc(phase->loose, size * sizeof *wider);
-        if (wider == NULL)
-            return PyErr_NoMemory();
-        phase->loose = wider;
-        phase->loose_size = size;
-    }
     struct lp_entry entry;
     open_entry(phase, &entry);
     if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
         return NULL;
-    phase->loose[phase->n_loose++] = (struct lpy_loose_entry){
-        .thread = PyThread_get_thread_ident(), .task = task_here(phase->recorder), .entry = entry};
+    uint64_t task = task_here(phase->recorder);
+    if (!has_room(phase)) {
+        lpy_leave(phase->recorder->state, &entry);
+        return PyErr_NoMemory();
+    }
+    phase->loose[phase->n_loose++] =
+        (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .task = task, .entry = entry};
     return Py_NewRef((PyObject *)phase);
 }
 
-/* Which one to close, counted from 1: the task's own last one, else the thread's; 0: none. */
+/* Which one to close, counted from 1: the task's own last one, else the thread's, else that of any; 0: none. */
 static uint32_t last_loose(const struct lpy_phase *phase)
 {
     unsigned long thread = PyThread_get_thread_ident();
@@ -173,7 +184,7 @@ static uint32_t last_loose(const struct lpy_phase *phase)
         if (of_thread == 0)
             of_thread = i;
     }
-    return of_thread;
+    return of_thread ? of_thread : phase->n_loose;
 }
 
 void lpy_phase_leave_loose(struct lpy_phase *phase)
@@ -181,9 +192,10 @@ void lpy_phase_leave_loose(struct lpy_phase *phase)
     uint32_t i = phase->n_loose ? last_loose(phase) : 0;
     if (i == 0)
         return;
-    lpy_leave(phase->recorder->state, &phase->loose[i - 1].entry);
+    struct lp_entry entry = phase->loose[i - 1].entry;
     for (phase->n_loose--; i <= phase->n_loose; i++)
         phase->loose[i - 1] = phase->loose[i];
+    lpy_leave(phase->recorder->state, &entry);
 }
 
 /* Nobody can leave these any more. */

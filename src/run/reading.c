@@ -76,6 +76,12 @@ static bool is_held_back(const struct lp_run_phase *now, const struct lp_run_pha
     return !closed && now->parent && !now->is_thread && grown(now->wall_ns, before ? before->wall_ns : 0) == 0;
 }
 
+/* An exit on another thread took back the CPU time of an entry that was open, which was handed out before. */
+static bool takes_cpu_back(const struct lp_run_phase *now, const struct lp_run_phase *before)
+{
+    return now->cpu_ns < before->cpu_ns && now->nocpu_wall_ns > before->nocpu_wall_ns;
+}
+
 /* ---- what happened ------------------------------------------------------------------ */
 
 static void add_figures(struct lp_run_node *node, const struct lp_run_phase *now, const struct lp_run_phase *before)
@@ -91,7 +97,7 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_phase *now
         .open_wall_ns = now->open_wall_ns,
         .ended_wall_ns = grown(now->ended_wall_ns, before->ended_wall_ns),
         .stride = now->stride_min,
-        .cpu_seen = now->cpu_known,
+        .cpu_seen = now->cpu_known && !takes_cpu_back(now, before),
         .is_thread = now->is_thread,
     };
     lp_run_tree_add(node, &figures);
@@ -229,7 +235,8 @@ static void raise_figures(struct lp_run_phase *now, struct lp_run_phase *before)
 {
     raise_to(&now->calls, before->calls);
     raise_to(&now->wall_ns, before->wall_ns);
-    raise_to(&now->cpu_ns, before->cpu_ns);
+    if (!takes_cpu_back(now, before)) /* else what is used from now on would be held back until it makes up for that */
+        raise_to(&now->cpu_ns, before->cpu_ns);
     raise_to(&now->nocpu_wall_ns, before->nocpu_wall_ns);
     raise_to(&now->child_wall_ns, before->child_wall_ns);
     raise_to(&now->late_wall_ns, before->late_wall_ns);

@@ -5,7 +5,8 @@
  * out. lp_run_reading_advance hands out what came since, so that
  *  - nothing that is handed out is negative, although the figures of open entries may step back a little from one
  *    reading to the next: each figure of each phase is taken up to the greatest value it ever had;
- *  - all that was ever handed out adds up to the last reading;
+ *  - all that was ever handed out adds up to the last reading, but for the CPU time of an open entry that an exit on
+ *    another thread takes back later: that interval has none, and the next ones are right;
  *  - histograms are subtracted bucket by bucket, so that quantiles are those of the interval.
  *
  * While the worker runs, a phase without wall time in the interval is idle and keeps what else it may have (an entry

@@ -208,6 +208,10 @@ def test_what_cannot_be_profiled_B10(profiler: Profiler) -> None:
         profile(name="")
     with pytest.raises(ValueError, match="sample"):
         profile(sample=0)
+    with pytest.raises(TypeError, match="must be real number, not str"):
+        profile(sample="0.1")
+    with pytest.raises(ValueError, match="longer than 1048576 bytes"):
+        profile(name="x" * (1 << 20) + "y")
 
 
 def test_the_installed_profiler_of_each_call_B10_D1(run_dir: Path) -> None:

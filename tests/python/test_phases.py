@@ -12,12 +12,15 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lineprofiler import _core
 from lineprofiler.accounting import Profiler, Run, merge_run
+
+if TYPE_CHECKING:
+    from conftest import Child
 
 Finish = Callable[[], Run]
 
@@ -198,6 +201,33 @@ def test_the_warning_may_be_an_exception_B6(profiler: Profiler) -> None:
         with profiler.phase("episode 4097"):
             pass
     assert profiler.current() == ""
+
+
+WARNING_ENTERS = """
+import warnings
+from lineprofiler.accounting import Profiler
+
+with Profiler("run", snapshot_interval_s=None, sample_interval_s=None) as profiler:
+    warnings.simplefilter("ignore")
+    for i in range(4096):
+        with profiler.phase(f"episode {i}"):
+            pass
+    folded = profiler.phase("folded")
+
+    def show(*args, **kwargs):
+        for _ in range(8):
+            folded.__enter__()
+
+    warnings.simplefilter("always")
+    warnings.showwarning = show
+    folded.__enter__()
+    for _ in range(9):
+        folded.__exit__(None, None, None)
+"""
+
+
+def test_the_warning_may_enter_the_same_handle_B6_B11(child: Child) -> None:
+    child.run(WARNING_ENTERS, env={"PYTHONMALLOC": "debug"})
 
 
 def test_without_cpu_time_B7(run_dir: Path) -> None:

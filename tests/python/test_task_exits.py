@@ -128,6 +128,27 @@ def test_a_handle_is_entered_by_tasks_at_once_B11(
     assert calls(finish()) == {("h",): 40, ("h", "h"): 40}
 
 
+def test_another_thread_exits_a_kept_handle_B8_B11(profiler: Profiler, finish: Finish) -> None:
+    handle = profiler.phase("h")
+    handle.__enter__()
+    handle.__enter__()
+
+    def closes() -> None:
+        handle.__enter__()
+        for _ in range(3):  # its own goes first
+            handle.__exit__(None, None, None)
+
+    closer = threading.Thread(target=closes)
+    closer.start()
+    closer.join()
+    assert profiler.current() == ""
+    with profiler.phase("after"):
+        pass
+    run = finish()
+    assert calls(run) == {("h",): 2, ("h", "h"): 1, ("after",): 1}
+    assert run.workers[0].troubles == {"foreign_exits": 2}
+
+
 @pytest.mark.usefixtures("no_gc")
 def test_another_thread_exits_a_tasks_phase_B8(profiler: Profiler, finish: Finish) -> None:
     async def main() -> None:

@@ -609,6 +609,25 @@ def test_killed_workers_leave_no_shared_memory(tmp_path: Path) -> None:
     assert "open" in {caveat.kind for caveat in run.caveats}
 
 
+def come_back_twice(fails: bool) -> int:
+    pid = os.fork()
+    with accounting.phase("came back"):
+        pass
+    if pid == 0 and fails:
+        raise ValueError("of the child")
+    if pid != 0:
+        os.waitpid(pid, 0)
+    return pid
+
+
+def test_a_forked_child_that_comes_back_has_no_say() -> None:
+    for fails in (False, True):
+        run = run_profiled(come_back_twice, args=(fails,))
+        assert run.returned > 0
+        assert_phases(run, {"came back": 2})
+        assert ("ValueError: of the child" in run.stderr) == fails
+
+
 def return_a_lock() -> object:
     import threading
 

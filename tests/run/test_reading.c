@@ -251,6 +251,28 @@ static void test_unmeasured_stays_unmeasured(void **state)
     lp_run_reading_release(&cursor);
 }
 
+/* An exit on another thread: what was handed out while the entry was open is not waited for to be made up. */
+static void test_cpu_time_that_is_taken_back_holds_nothing_back(void **state)
+{
+    (void)state;
+    struct lp_run_reading cursor = {0};
+    struct lp_run_phase *interval =
+        advance_to(&cursor, NODE("a", "\"open_calls\":1,\"open_wall_ns\":90,\"open_cpu_ns\":80"), 1);
+    assert_int_equal(phase_at(interval, "a")->cpu_ns, 80);
+    lp_run_phase_free(interval);
+    interval = advance_to(
+        &cursor, NODE("a", "\"calls\":2,\"wall_ns\":300,\"cpu_ns\":70,\"nocpu_wall_ns\":100,\"hist\":\"40:2\""), 2);
+    assert_int_equal(phase_at(interval, "a")->wall_ns, 210);
+    assert_false(phase_at(interval, "a")->cpu_known);
+    lp_run_phase_free(interval);
+    interval = advance_to(
+        &cursor, NODE("a", "\"calls\":3,\"wall_ns\":330,\"cpu_ns\":95,\"nocpu_wall_ns\":100,\"hist\":\"40:3\""), 3);
+    assert_true(phase_at(interval, "a")->cpu_known);
+    assert_int_equal(phase_at(interval, "a")->cpu_ns, 25);
+    lp_run_phase_free(interval);
+    lp_run_reading_release(&cursor);
+}
+
 /* A thread has counters of its own, outside all phases, and no time for them. */
 static void test_threads_by_name(void **state)
 {
@@ -301,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_another_worker_begins_anew),
         cmocka_unit_test(test_counters_at_their_limits),
         cmocka_unit_test(test_unmeasured_stays_unmeasured),
+        cmocka_unit_test(test_cpu_time_that_is_taken_back_holds_nothing_back),
         cmocka_unit_test(test_threads_by_name),
         cmocka_unit_test(test_a_refused_document_says_why),
     };
