@@ -217,7 +217,8 @@ class Profiler(_core.Recorder):
 
         The first call goes back to the beginning. Each profiler has one cursor, which nothing else
         moves; calls at several places share the intervals out. No figure but the sum of a counter
-        is ever negative, and all intervals, up to one after `close`, add up to `merged_tree`.
+        is ever negative, and all intervals, up to one after `close`, add up to `merged_tree`, but
+        for CPU time of an open entry that another thread ended after it was handed out.
 
         Phases that did nothing are absent; one that was open all along did something. `calls`,
         `hist`, `ended_wall_ns` and `mean_ns` are of the entries that ended in the interval, each

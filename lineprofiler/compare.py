@@ -176,7 +176,7 @@ def compare_runs(
     """Compare the newest attempts in two run directories, B against A.
 
     fail_over is a gate in percent: `failed` is set if a phase became slower by more than that and
-    it is beyond chance.
+    it is beyond chance, or if no phase could be tested.
 
     ValueError: fail_over is negative or not finite. FileNotFoundError, NotADirectoryError or
     RunError: as `merge_run` raises them, for whichever directory it is.

@@ -28,8 +28,8 @@ static const char help[] =
     "  lineprofiler compare baseline/ profile/ --fail-over 5\n"
     "  lineprofiler compare profile_a/ profile_b/ --json | jq '.roles[].phases[] | {path, verdict}'\n"
     "\n"
-    "Exit status: 0 done; 1 a phase became slower than --fail-over allows; 2 wrong usage, no such directory,\n"
-    "or nothing readable in it.\n";
+    "Exit status: 0 done; 1 a phase became slower than --fail-over allows, or none could be tested; 2 wrong\n"
+    "usage, no such directory, or nothing readable in it.\n";
 
 typedef int (*writer)(const struct lp_compare *, const struct lp_report_options *, struct lp_report_sink *);
 
@@ -186,7 +186,10 @@ static int judge(const struct choices *choices, const struct lp_cli *cli, const 
     if (lp_compare_make(&compare, a, b, choices->fail_over) != 0)
         return lp_cli_wrong(cli, command, "out of memory");
     int status = write_comparison(choices, cli, command, compare);
-    if (status == LP_CLI_DONE && compare->n_over > 0) {
+    if (status == LP_CLI_DONE && !isnan(choices->fail_over) && compare->n_tested == 0) {
+        lp_cli_wrong(cli, command, "no phase of one role is in both runs with entries enough to be tested");
+        status = LP_CLI_GATE;
+    } else if (status == LP_CLI_DONE && compare->n_over > 0) {
         tell(choices, cli, command, compare);
         status = LP_CLI_GATE;
     }

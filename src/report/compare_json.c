@@ -138,7 +138,7 @@ static void summary(struct lp_emit *emit, const struct lp_compare *compare)
     lp_report_json_count(emit, "slower", compare->n_slower);
     lp_report_json_count(emit, "faster", compare->n_faster);
     lp_report_json_real(emit, "fail_over", compare->fail_over);
-    lp_report_json_bool(emit, "failed", compare->n_over > 0);
+    lp_report_json_bool(emit, "failed", compare->n_over > 0 || (!isnan(compare->fail_over) && compare->n_tested == 0));
 }
 
 int lp_report_compare_json(const struct lp_compare *compare, const struct lp_report_options *options,

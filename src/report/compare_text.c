@@ -143,7 +143,9 @@ static void gate(struct lp_report_page *page, const struct lp_compare *compare)
         return;
     struct lp_report_cell limit = change_of(compare->fail_over);
     lp_report_page_style(page, LP_STYLE_BOLD);
-    if (compare->n_over == 0)
+    if (compare->n_tested == 0)
+        snprintf(line, sizeof line, "GATE FAILED: no phase could be tested.");
+    else if (compare->n_over == 0)
         snprintf(line, sizeof line, "Gate passed: no phase is slower by more than %s.", limit.text);
     else
         snprintf(line, sizeof line, "GATE FAILED: %s slower by more than %s:",

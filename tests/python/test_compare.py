@@ -110,6 +110,23 @@ def test_a_failed_gate_names_phases_where_no_page_does(
     assert "step" in written.stderr
 
 
+def test_a_gate_that_tested_nothing_is_not_passed_K15(
+    runs: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    with Profiler(other, "renamed", snapshot_interval_s=None) as profiler:
+        with profiler.phase("step"):
+            pass
+    assert compare(runs[0], other).returncode == 0
+    failed = compare(runs[0], other, "--fail-over", "5")
+    assert failed.returncode == 1
+    assert "GATE FAILED: no phase could be tested." in failed.stdout
+    assert failed.stderr.count("\n") == 1
+    as_json = compare(runs[0], other, "--fail-over", "5", "--json")
+    assert json.loads(as_json.stdout)["failed"] is True
+    assert compare_runs(runs[0], other, fail_over=5).failed
+
+
 def test_what_cannot_be_read_is_named_K15(runs: tuple[Path, Path, Path], tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -90,14 +90,26 @@ static void test_the_default_still_ends_the_process_F8(void **state)
 }
 
 static volatile sig_atomic_t called, called_with_info;
-static volatile long seen_in_file;
 static struct lp_worker *looked_at;
+static char seen[64 << 10]; /* the file, when the handler ran */
+static volatile ssize_t seen_bytes;
 
 static void plain_handler(int number)
 {
     (void)number;
     called = called + 1;
-    seen_in_file = entries_in_file(looked_at); /* a test's liberty: nothing else runs */
+    int fd = looked_at ? open(lp_worker_path(looked_at), O_RDONLY | O_CLOEXEC) : -1;
+    seen_bytes = fd < 0 ? 0 : read(fd, seen, sizeof seen);
+    if (fd >= 0)
+        close(fd);
+}
+
+static long seen_in_file(void)
+{
+    json_t *document = seen_bytes > 0 ? json_loadb(seen, (size_t)seen_bytes, 0, NULL) : NULL;
+    long calls = document ? (long)figures_at(document, "a").calls : -1;
+    json_decref(document);
+    return calls;
 }
 
 static void info_handler(int number, siginfo_t *info, void *context)
@@ -111,7 +123,8 @@ static void test_a_handler_is_called_after_the_write_F8(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * N_SIGNALS; i++) {
         int number = numbers[i % N_SIGNALS];
-        struct sigaction theirs = {.sa_flags = SA_RESTART | SA_ONSTACK}, now, after;
+        /* On an alternate stack, which a sanitizer may have set, nothing is written in place. */
+        struct sigaction theirs = {.sa_flags = SA_RESTART | (i % 2 == 0 ? SA_ONSTACK : 0)}, now, after;
         if (i < N_SIGNALS)
             theirs.sa_handler = plain_handler;
         else
@@ -128,7 +141,7 @@ static void test_a_handler_is_called_after_the_write_F8(void **state)
         raise(number);
         assert_int_equal(called, 1);
         assert_int_equal(called_with_info, i >= N_SIGNALS);
-        assert_int_equal(seen_in_file, 3);
+        assert_int_equal(seen_in_file(), 3);
         lp_worker_free(looked_at);
         sigaction(number, NULL, &after); /* theirs again */
         assert_int_equal(after.sa_flags, theirs.sa_flags);
@@ -174,7 +187,7 @@ static void test_a_later_handler_stays_and_may_go_on_to_ours_F8(void **state)
     raise(SIGUSR1);
     assert_int_equal(called, 1);
     assert_int_equal(called_with_info, 1);
-    assert_int_equal(seen_in_file, 3);
+    assert_int_equal(seen_in_file(), 3);
 
     struct lp_worker *another = open_with_keeper(false); /* ours over theirs over ours */
     worker_record(looked_at, "a");
@@ -182,7 +195,7 @@ static void test_a_later_handler_stays_and_may_go_on_to_ours_F8(void **state)
     raise(SIGUSR1);
     assert_int_equal(called, 2);
     assert_int_equal(called_with_info, 2);
-    assert_int_equal(seen_in_file, 4);
+    assert_int_equal(seen_in_file(), 4);
     assert_int_equal(entries_in_file(another), 1);
 
     lp_worker_free(another);
@@ -193,6 +206,7 @@ static void test_a_later_handler_stays_and_may_go_on_to_ours_F8(void **state)
     looked_at = open_with_keeper(false);
     sigaction(SIGUSR1, &later, NULL); /* theirs again, and ours at the bottom without a worker to write */
     lp_worker_free(looked_at);
+    looked_at = NULL;
     raise(SIGUSR1);
     assert_int_equal(called, 1);
     signal(SIGUSR1, SIG_DFL);
