@@ -114,9 +114,8 @@ def test_a_gate_that_tested_nothing_is_not_passed_K15(
     runs: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
-    with Profiler(other, "renamed", snapshot_interval_s=None) as profiler:
-        with profiler.phase("step"):
-            pass
+    with Profiler(other, "renamed", snapshot_interval_s=None) as profiler, profiler.phase("step"):
+        pass
     assert compare(runs[0], other).returncode == 0
     failed = compare(runs[0], other, "--fail-over", "5")
     assert failed.returncode == 1
