@@ -111,10 +111,10 @@ class Expected:
         return False if holder.way != "generator" and how in ("exit", "raise") else None
 
     def _leave_loose(self, stack: Stack, loose: list[tuple[Stack, Entry | None]]) -> None:
-        """A kept object's own __exit__ leaves what it entered last in this task, else thread."""
+        """A kept object's own __exit__ leaves the last entry: of its task, thread, or any."""
         of_thread = [i for i in range(len(loose)) if loose[i][0].thread is stack.thread]
         of_task = [i for i in of_thread if loose[i][0] is stack]
-        for last in (of_task or of_thread)[-1:]:
+        for last in (of_task or of_thread or list(range(len(loose))))[-1:]:
             self.reference.leave(stack, loose.pop(last)[1])
 
     def block(
