@@ -27,8 +27,10 @@ LP_ALWAYS_INLINE PyObject *hand_out(struct lpy_state *state, struct lpy_phase *p
    pending entry, having no use for it otherwise. */
 static PyObject *hand_out_by_class(struct lpy_state *state, enum lpy_side side)
 {
-    if (state->no_phase == NULL && !lpy_state_stands(state))
+    if (state->no_phase == NULL) {
+        lpy_state_stands(state);
         return NULL;
+    }
     return hand_out(state, (struct lpy_phase *)state->no_phase, side);
 }
 
