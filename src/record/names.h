@@ -37,10 +37,6 @@ struct lp_name_text lp_name_text(lp_name_id id);
 /* What makes a name the id of a phase of which one entry in `stride` is measured, to be or-ed with it; 0 for 1. Where
    there are LP_STRIDES_LIMIT strides already, it is 0 for a new one: every entry is measured then. Takes a lock. */
 lp_phase_id lp_stride_bits(uint32_t stride);
-static inline lp_phase_id lp_phase_sampled(lp_name_id name, uint32_t stride)
-{
-    return name == LP_NAME_NONE ? name : name | lp_stride_bits(stride);
-}
 /* The stride of a phase id, 1 for every entry; 0: there is no such phase. */
 uint32_t lp_phase_stride(lp_phase_id phase);
 

@@ -95,6 +95,8 @@ int lp_write_all(void *fd, const char *bytes, size_t len);
 int lp_metadata_add(const struct lp_worker *worker);
 
 /* keeper.c */
+/* CLOCK_MONOTONIC. Async-signal-safe. */
+uint64_t lp_monotonic_ns(void);
 void lp_keeper_init(struct lp_keeper *keeper);
 void lp_keeper_start_locked(struct lp_worker *worker);
 /* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. A keeper inside

@@ -16,7 +16,7 @@
 #define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
 #define CLOSE_WAIT_SECONDS 5
 
-static uint64_t now_ns(void)
+uint64_t lp_monotonic_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -118,10 +118,10 @@ static void *keep(void *context)
     if (worker->recorder.measure_cpu)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
-    uint64_t next_tick = now_ns(), next_wake;
+    uint64_t next_tick = lp_monotonic_ns(), next_wake;
     atomic_store(&keeper->serves, gettid());
     do {
-        uint64_t now = now_ns(), requested = atomic_load(&keeper->requested);
+        uint64_t now = lp_monotonic_ns(), requested = atomic_load(&keeper->requested);
         bool flush_is_due = worker->snapshot_ns && now >= keeper->next_flush_ns;
         atomic_store(&lp_image_header(&worker->recorder.image)->heartbeat_ns, now);
         if (flush_is_due || write_is_due(keeper))
@@ -133,7 +133,7 @@ static void *keep(void *context)
             keeper->next_flush_ns = now + worker->snapshot_ns;
             if (!call_flushed(worker))
                 return NULL;
-            now = now_ns();
+            now = lp_monotonic_ns();
             if (keeper->next_flush_ns < now) /* after a call that took longer than the interval */
                 keeper->next_flush_ns = now + worker->snapshot_ns;
         }
@@ -188,7 +188,7 @@ void lp_keeper_start_locked(struct lp_worker *worker)
         return;
     if (keeper->next_flush_ns == 0)
         keeper->next_flush_ns =
-            now_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
+            lp_monotonic_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
     keeper->stop = keeper->leaving = false;
     keeper->running = start_thread(worker) == 0;
 }

@@ -28,13 +28,6 @@ static struct sigaction found_there[N_SIGNALS][LEVELS];
 static _Atomic int levels[N_SIGNALS]; /* changed under lock */
 static __thread int nested[N_SIGNALS] __attribute__((tls_model("initial-exec")));
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Not on an alternate stack, which may be as small as a few kilobytes. */
 static bool has_room(void)
 {
@@ -49,7 +42,7 @@ static bool records(struct lp_worker *worker)
 
 static void write_all(void)
 {
-    uint64_t until_ns = now_ns() + WAIT_NS, requests[WORKERS] = {0};
+    uint64_t until_ns = lp_monotonic_ns() + WAIT_NS, requests[WORKERS] = {0};
     for (int i = 0; i < WORKERS; i++) {
         struct lp_worker *worker = atomic_load(&watched[i]);
         if (!records(worker))
@@ -60,7 +53,8 @@ static void write_all(void)
     }
     for (int i = 0; i < WORKERS; i++) {
         struct lp_worker *worker = atomic_load(&watched[i]);
-        while (requests[i] && records(worker) && !lp_keeper_has_served(worker, requests[i]) && now_ns() < until_ns)
+        while (requests[i] && records(worker) && !lp_keeper_has_served(worker, requests[i]) &&
+               lp_monotonic_ns() < until_ns)
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
 }

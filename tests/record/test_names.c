@@ -1,5 +1,5 @@
 /* Any text has one number for the life of the process, and comes back from it unchanged. */
-#include "support/support.h"
+#include "support/recording.h"
 
 #include <pthread.h>
 

@@ -16,6 +16,12 @@
 /* Allowed between our wall clock and the kernel's; test_wall is about how far they are apart. */
 #define BETWEEN_CLOCKS_NS 2000u
 
+/* The id of a phase of which one entry in `stride` is measured. */
+static inline lp_phase_id lp_phase_sampled(lp_name_id name, uint32_t stride)
+{
+    return name == LP_NAME_NONE ? name : name | lp_stride_bits(stride);
+}
+
 struct recording {
     struct lp_recorder recorder;
     _Atomic int begun; /* how often the hook was called */
