@@ -95,14 +95,6 @@ static void probe_read(struct probe *probe)
 
 /* ---- what a thread may do between readings ---------------------------------- */
 
-static void burn(uint64_t turns)
-{
-    volatile uint64_t sink = 0;
-    for (uint64_t i = 0; i < turns; i++)
-        sink += i;
-    (void)sink;
-}
-
 static void *be_busy(void *context)
 {
     struct probe probe;
@@ -111,7 +103,7 @@ static void *be_busy(void *context)
     uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + 300000000;
     do {
         probe_read(&probe);
-        burn(random_next(&seed) % 4096 * (random_next(&seed) % 64 == 0 ? 256 : 1));
+        burn_turns(random_next(&seed) % 4096 * (random_next(&seed) % 64 == 0 ? 256 : 1));
     } while (clock_now_ns(CLOCK_MONOTONIC) < until_ns);
     return NULL;
 }
@@ -140,7 +132,7 @@ static void sleep_and_work(void)
         probe_read(&probe);
         nanosleep(&nap, NULL);
         probe_read(&probe);
-        burn(random_next(&seed) % 3000);
+        burn_turns(random_next(&seed) % 3000);
     }
 }
 
@@ -189,7 +181,7 @@ static void share_the_area(void)
         if (i % 16 == 0)
             pause_ms(1); /* switched away while the other's section stands */
         else
-            burn(1000);
+            burn_turns(1000);
         probe_read(&probe);
     }
 }
@@ -264,7 +256,7 @@ static void check_after_fork(void *context)
     (void)context;
     lp_cpu_open();
     probe_init(&probe);
-    burn(1000000);
+    burn_turns(1000000);
     probe_read(&probe);
     CHECK(run_child(read_in_grandchild, NULL) == 0);
     probe_read(&probe);

@@ -3,14 +3,6 @@
 
 #include <pthread.h>
 
-static void burn(uint64_t *seed)
-{
-    volatile uint64_t sink = 0;
-    for (uint64_t i = random_next(seed) % 300; i > 0; i--)
-        sink += i;
-    (void)sink;
-}
-
 /* B8: a parent that ends before its child. What the child runs on is late, and counted once. */
 static void test_a_parent_may_end_first(void **state)
 {
@@ -20,14 +12,14 @@ static void test_a_parent_may_end_first(void **state)
     recording_open(&recording);
     struct lp_entry top = enter(&recording, "top"), parent = enter(&recording, "parent");
     struct lp_entry child = enter(&recording, "child");
-    burn(&seed);
+    burn_some(&seed);
     leave(&parent);
     json_t *document = recording_document(&recording); /* in between */
     assert_document_adds_up(document);
     assert_int_equal(figures_at(document, "top/parent").calls, 1);
     assert_int_equal(figures_at(document, "top/parent/child").open_calls, 1);
     json_decref(document);
-    burn(&seed);
+    burn_some(&seed);
     leave(&child);
     struct lp_entry next = enter(&recording, "next"); /* nests under what is open, not under what ended */
     leave(&next);
@@ -82,7 +74,7 @@ static void test_any_order_adds_up(void **state)
                 leave(&open[which]);
                 open[which] = open[--n];
             }
-            burn(&seed);
+            burn_some(&seed);
             if (round % 30 == 0 && step % 9 == 0) {
                 json_t *document = recording_document(&recording);
                 assert_document_adds_up(document);

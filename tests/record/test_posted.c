@@ -1,14 +1,6 @@
 /* Exits on other threads: they end the entry at once, and its own thread takes that up at its next boundary. */
 #include "support/recording.h"
 
-static void burn(uint64_t *seed)
-{
-    volatile uint64_t sink = 0;
-    for (uint64_t i = random_next(seed) % 300; i > 0; i--)
-        sink += i;
-    (void)sink;
-}
-
 static struct figures figures_now(struct recording *recording, const char *path)
 {
     json_t *document = recording_document(recording);
@@ -310,7 +302,7 @@ static void *own_and_hand_over(void *context)
             hand_over(race, &sampled, NULL);
         if (i % 256 == 0)
             have_it_ended(race, which % 2 ? &inner : &outer);
-        burn(&seed);
+        burn_some(&seed);
         leave(&sampled);
         leave(&inner);
         leave(&outer);

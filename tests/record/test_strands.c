@@ -3,29 +3,6 @@
 
 #include <sys/prctl.h>
 
-static void burn(uint64_t turns)
-{
-    volatile uint64_t sink = 0;
-    for (uint64_t i = 0; i < turns; i++)
-        sink += i;
-    (void)sink;
-}
-
-static struct lp_thread *self(struct recording *recording)
-{
-    struct lp_thread *thread = lp_thread_self(&recording->recorder);
-    CHECK(thread != NULL);
-    return thread;
-}
-
-static uint32_t strands_of(const struct lp_thread *thread)
-{
-    uint32_t n = 0;
-    for (const struct lp_strand *strand = thread->strands; strand; strand = strand->next_of_thread)
-        n++;
-    return n;
-}
-
 /* ---- nesting, against a model -------------------------------------------------------- */
 
 #define TASKS 12u  /* 0 is the thread itself */
@@ -116,7 +93,7 @@ static void test_tasks_nest_by_themselves(void **state)
             if (depth > 0)
                 model_leave(&model, whose, random_next(&seed) % 8 ? depth - 1 : (uint32_t)random_next(&seed) % depth);
         }
-        burn(random_next(&seed) % 100);
+        burn_turns(random_next(&seed) % 100);
         if (step % 999 == 0) {
             json_t *document = recording_document(&recording);
             assert_as_in_model(&model, document);

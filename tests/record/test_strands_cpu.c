@@ -7,29 +7,6 @@
  */
 #include "support/recording.h"
 
-static void burn(uint64_t turns)
-{
-    volatile uint64_t sink = 0;
-    for (uint64_t i = 0; i < turns; i++)
-        sink += i;
-    (void)sink;
-}
-
-static struct lp_thread *self(struct recording *recording)
-{
-    struct lp_thread *thread = lp_thread_self(&recording->recorder);
-    CHECK(thread != NULL);
-    return thread;
-}
-
-static uint32_t strands_of(const struct lp_thread *thread)
-{
-    uint32_t n = 0;
-    for (const struct lp_strand *strand = thread->strands; strand; strand = strand->next_of_thread)
-        n++;
-    return n;
-}
-
 struct span {
     uint64_t least_ns, most_ns;
 };
@@ -47,7 +24,7 @@ static void use_cpu(uint64_t ns)
 {
     uint64_t until_ns = cpu_ns() + ns;
     while (cpu_ns() < until_ns)
-        burn(1000);
+        burn_turns(1000);
 }
 
 static void span_add(struct span *span, struct moment from, struct moment to)
@@ -349,7 +326,7 @@ static void test_without_cpu_time_nothing_is_unplaced(void **state)
     struct lp_thread *thread = self(&recording);
     run_task(&recording, 1);
     struct lp_entry a = enter(&recording, "a");
-    burn(10000);
+    burn_turns(10000);
     lp_thread_run_late(thread, lp_strand_make(thread, 2));
     struct lp_entry b = enter(&recording, "b");
     leave(&a);

@@ -78,6 +78,23 @@ static inline void recording_close(struct recording *recording)
     lp_image_destroy(&recording->recorder.image);
 }
 
+/* The calling thread's side of it. */
+static inline struct lp_thread *self(struct recording *recording)
+{
+    struct lp_thread *thread = lp_thread_self(&recording->recorder);
+    CHECK(thread != NULL);
+    return thread;
+}
+
+/* How many strands of tasks the thread ever had at once. */
+static inline uint32_t strands_of(const struct lp_thread *thread)
+{
+    uint32_t n = 0;
+    for (const struct lp_strand *strand = thread->strands; strand; strand = strand->next_of_thread)
+        n++;
+    return n;
+}
+
 /* The document that a view shows now. */
 static inline json_t *document_of_view(const struct lp_view *view, bool own)
 {

@@ -167,6 +167,24 @@ static inline uint64_t random_next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/* ---- work ------------------------------------------------------------------ */
+
+static inline void burn_turns(uint64_t turns)
+{
+    volatile uint64_t sink = 0;
+    for (uint64_t i = 0; i < turns; i++)
+        sink += i;
+    (void)sink;
+}
+
+static inline void burn_some(uint64_t *seed)
+{
+    volatile uint64_t sink = 0;
+    for (uint64_t i = random_next(seed) % 300; i > 0; i--)
+        sink += i;
+    (void)sink;
+}
+
 /* ---- folders and files ----------------------------------------------------- */
 
 /* A new empty folder, to be given back with folder_remove. */
