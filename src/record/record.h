@@ -364,6 +364,7 @@ LP_ALWAYS_INLINE void lp_record_leave(struct lp_entry *entry)
     uint64_t child_ns = LP_GET(frame->child_wall_ns);
     struct lp_node *node = thread->node;
     lp_core_begin(&node->core);
+    LP_SET(frame->end_wall_ns, now.wall_ns); /* for who wants to know what the thread finished last */
     atomic_store_explicit(&frame->serial, 0, memory_order_relaxed);
     LP_ADD(node->core.calls, 1);
     LP_ADD(node->core.wall_ns, wall_ns);
