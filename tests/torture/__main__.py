@@ -19,19 +19,8 @@ from pathlib import Path
 
 from torture.scene import Tools, adopt_orphans
 from torture.table import write_table
-from torture.torment import Tally, many, one
+from torture.torment import Tally, one, share
 from torture.ways import make_cgroup
-
-
-def share(tools: Tools, seed: str, deaths: int, only: str | None) -> dict[str, Tally]:
-    """Play one core's share, and print what is wrong at once."""
-    adopt_orphans()
-    tallies: dict[str, Tally] = {}
-    for outcome in many(tools, seed, deaths, only):
-        tallies.setdefault(outcome.way, Tally()).add(outcome.tally)
-        if outcome.faults:
-            print(outcome, flush=True)
-    return tallies
 
 
 def run_all(tools: Tools, seed: str, deaths: int, only: str | None) -> dict[str, Tally]:

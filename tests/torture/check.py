@@ -19,9 +19,10 @@ from torture.program import Count, State
 from torture.scene import Scene
 
 from lineprofiler.accounting import Run, RunError, merge_run
+from lineprofiler.run import Worker
 
 # Whether whoever reads a dead worker's image writes it down and removes it (F7).
-ADOPTION = False
+ADOPTION = True
 
 IMAGES = Path(f"/dev/shm/lineprofiler-{os.getuid()}")
 KINDS = ("LOSS", "DUPLICATE", "HALF", "STRAY", "STATUS", "HANG", "WRONG")
@@ -86,8 +87,8 @@ def allowed(scene: Scene) -> dict[tuple[Any, ...], set[int]]:
             if stream not in ends.exact:
                 states.append(line.after(done + 1))
             if stream in ends.ended:
-                for state in states:
-                    state.end()
+                # Whoever waited for it may have closed the profiler while it was still ending.
+                states += [line.after(done).ended() for done in (done, done + 1)[: len(states)]]
             mine = [dict(figures_after(state)) for state in states]
             for key in set().union(*mine):
                 nothing = NOTHING.get(key[0], 0)
@@ -138,6 +139,16 @@ def workers_that(scene: Scene) -> tuple[int, int]:
     return must, may
 
 
+def wrong_end(scene: Scene, worker: Worker) -> Iterator[str]:
+    signals = {-victim.status for victim in scene.victims if victim.status and victim.status < 0}
+    if worker.ended == worker.closed:
+        yield f"WRONG: {worker.name} is {'both' if worker.ended else 'neither'} ended and closed"
+    if worker.source != "file":
+        yield f"WRONG: {worker.name} was read from its {worker.source} image"
+    if worker.end_signal is not None and worker.end_signal not in signals:
+        yield f"WRONG: {worker.name} is said to have died by signal {worker.end_signal}"
+
+
 def wrong_workers(scene: Scene, run: Run) -> Iterator[str]:
     must, may = workers_that(scene)
     if len(run.workers) < must:
@@ -151,6 +162,8 @@ def wrong_workers(scene: Scene, run: Run) -> Iterator[str]:
     for worker in run.workers:
         if worker.closed != scene.closed:
             yield f"WRONG: {worker.name} is said to be {'' if worker.closed else 'not '}closed"
+        if ADOPTION:
+            yield from wrong_end(scene, worker)
         if worker.private_image:
             yield f"LOSS: {worker.name} had to go on in private memory"
         for name in worker.troubles:

@@ -72,10 +72,11 @@ class State:
         else:
             self.counters.setdefault((path, operation.name), Count()).add(operation.n)
 
-    def end(self) -> None:
+    def ended(self) -> State:
         """The thread has ended while its process went on: what it had open has ended with it."""
         while self.open:
             self.play(Operation("-"))
+        return self
 
 
 class Line:

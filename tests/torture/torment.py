@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torture.check import check, kinds_of, remove
-from torture.scene import Scene, Tools
+from torture.scene import Scene, Tools, adopt_orphans
 from torture.ways import WAYS
 
 
@@ -86,3 +86,14 @@ def many(tools: Tools, seed: str, deaths: int, only: str | None = None) -> Itera
         number += 1
         deaths -= outcome.tally.deaths
         yield outcome
+
+
+def share(tools: Tools, seed: str, deaths: int, only: str | None) -> dict[str, Tally]:
+    """Play one core's share, and print what is wrong at once."""
+    adopt_orphans()
+    tallies: dict[str, Tally] = {}
+    for outcome in many(tools, seed, deaths, only):
+        tallies.setdefault(outcome.way, Tally()).add(outcome.tally)
+        if outcome.faults:
+            print(outcome, flush=True)
+    return tallies

@@ -104,7 +104,7 @@ class Victim:
         phase, count, line = self.profiler.phase, self.profiler.count, self.lines[stream]
         byte, at = bytes([stream]), int(self.at) if stream == int(self.by) else -1
         opened: list[Callable[[None, None, None], object]] = []
-        self.opened.append(opened)  # an entry that nobody holds ends
+        self.opened.append(opened)  # beyond this call, too
         done, until = 0, int(self.options.get("turns", str(1 << 62)))
         while not self.stop and done < until:
             if done == self.fork_at and stream == 0 and self.forks:
@@ -114,8 +114,8 @@ class Victim:
             kind, name, n = line[done % len(line)]
             if kind == "+":
                 entry = phase(name)
+                opened.append(entry.__exit__)  # first, as `with` does: what nobody holds ends
                 entry.__enter__()
-                opened.append(entry.__exit__)
             elif kind == "-":
                 opened.pop()(None, None, None)
             else:

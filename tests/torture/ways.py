@@ -108,7 +108,7 @@ def by_oom(scene: Scene, rng: random.Random, language: str) -> None:
 
 def in_a_flush(scene: Scene, rng: random.Random, language: str) -> None:
     """SIGKILL, while its file is written over and over."""
-    options = rng.choice([{"snapshots": 1}, {"interval": 0.0005}, {"snapshots": 1, "interval": 0.001}])
+    options = rng.choice([{"snapshots": 1}, {"interval": 0.001}, {"snapshots": 1, "interval": 0.001}])
     victim = scene.start(language, some_program(rng, language), **options)
     kill_sometime(scene, rng, language, victim)
 
