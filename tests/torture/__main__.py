@@ -50,32 +50,42 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     options = parse()
     build = options.build.resolve()
-    # Memory, where there is such a folder: each flush waits for the disk.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="torture-", dir=memory))
+    disk = Path(tempfile.mkdtemp(prefix="torture-"))
+    folder = disk
+    if os.access("/dev/shm", os.W_OK):
+        folder = Path(tempfile.mkdtemp(prefix="torture-", dir="/dev/shm"))
     victim, command = build / "tests/torture/torture-victim", build / "src/lineprofiler"
-    tools = Tools(folder, victim, command, make_cgroup())
+    tools = Tools(folder, disk, victim, command, make_cgroup())
     try:
-        if options.again:
-            adopt_orphans()
-            outcome = one(tools, *options.again)
-            print(outcome)
-            return bool(outcome.faults)
-        began = time.monotonic()
-        total = run_all(tools, options.seed, options.deaths, options.only)
-        failed = sum(sum(tally.faults.values()) for tally in total.values())
-        page = write_table(total, time.monotonic() - began, options.seed, options.write)
-        print(page)
-        return bool(failed)
+        return torture(tools, options)
     finally:
-        if tools.cgroup is not None:
-            tools.cgroup.rmdir()
-        if not any(folder.iterdir()):
-            folder.rmdir()
-        elif memory:  # this /dev/shm may go with us
-            kept = tempfile.mkdtemp(prefix="torture-kept-")
-            shutil.move(folder, kept)
-            print(f"kept in {kept}", file=sys.stderr)
+        put_away(tools)
+
+
+def torture(tools: Tools, options: argparse.Namespace) -> int:
+    if options.again:
+        adopt_orphans()
+        outcome = one(tools, *options.again)
+        print(outcome)
+        return bool(outcome.faults)
+    began = time.monotonic()
+    total = run_all(tools, options.seed, options.deaths, options.only)
+    print(write_table(total, time.monotonic() - began, options.seed, options.write))
+    return any(tally.faults for tally in total.values())
+
+
+def put_away(tools: Tools) -> None:
+    """Remove what was made, but for scenes with faults: they are kept on disk."""
+    if tools.cgroup is not None:
+        tools.cgroup.rmdir()
+    if tools.folder != tools.disk:
+        for scene in tools.folder.iterdir():  # this /dev/shm may go with us
+            shutil.move(scene, tools.disk)
+        tools.folder.rmdir()
+    if any(tools.disk.iterdir()):
+        print(f"kept in {tools.disk}", file=sys.stderr)
+    else:
+        tools.disk.rmdir()
 
 
 if __name__ == "__main__":

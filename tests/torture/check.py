@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torture.program import Count, State
-from torture.scene import Scene
-
 from lineprofiler.accounting import Run, RunError, merge_run
 from lineprofiler.run import Worker
+from torture.program import Count, State
+from torture.scene import Scene
 
 # Whether whoever reads a dead worker's image writes it down and removes it (F7).
 ADOPTION = True
@@ -46,9 +45,8 @@ def figures_of(run: Run) -> Seen:
             figures["count", *of] = counter.calls
             if counter.calls:
                 figures["total", *of] = int(counter)
-                assert counter.min is not None and counter.max is not None
-                figures["min", *of] = counter.min
-                figures["max", *of] = counter.max
+                figures["min", *of] = counter.min if counter.min is not None else 0
+                figures["max", *of] = counter.max if counter.max is not None else 0
     return Seen(figures, len(run.workers))
 
 
@@ -160,7 +158,7 @@ def wrong_workers(scene: Scene, run: Run) -> Iterator[str]:
     if run.live:
         yield "WRONG: nobody lives, but the run is said to be live"
     for worker in run.workers:
-        if worker.closed != scene.closed:
+        if worker.closed not in scene.closed:
             yield f"WRONG: {worker.name} is said to be {'' if worker.closed else 'not '}closed"
         if ADOPTION:
             yield from wrong_end(scene, worker)
@@ -189,7 +187,8 @@ def wrong_files(scene: Scene, workers: int) -> Iterator[str]:
         except ValueError as error:
             yield f"HALF: {path.relative_to(scene.run_dir)}: {error}"
     if ADOPTION and written != workers:
-        yield f"{'LOSS' if written < workers else 'DUPLICATE'}: {written} files of {workers} workers"
+        kind = "LOSS" if written < workers else "DUPLICATE"
+        yield f"{kind}: {written} files of {workers} workers"
 
 
 def images(scene: Scene) -> list[Path]:
@@ -219,7 +218,7 @@ def check(scene: Scene) -> list[str]:
     if again is None or figures_of(again) != seen:
         faults.append("DUPLICATE: a second reading gives other figures")
     faults += wrong_files(scene, len(run.workers))
-    if ADOPTION or scene.closed:
+    if ADOPTION or scene.closed == {True}:
         faults += [f"STRAY: {path}" for path in images(scene)]
     return faults
 

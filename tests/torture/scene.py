@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ PIPE_BYTES = 1 << 20
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 60.0
 
-Options = dict[str, str | int | float]
+Options = Mapping[str, str | int | float | Path]
 
 
 def adopt_orphans() -> None:
@@ -28,11 +29,17 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
+def disown_orphans() -> None:
+    """Undo that."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
+
+
 @dataclass
 class Tools:
     """What is run: the C victim and the command, and where scenes are set."""
 
-    folder: Path
+    folder: Path  # in memory, where each flush takes no time
+    disk: Path
     victim: Path | None
     command: Path
     cgroup: Path | None = None
@@ -46,7 +53,7 @@ def spawn(arguments: list[str], stdout: int, errors: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 2, str(errors), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
     ]
     defaults = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, and inherited
-    return os.posix_spawn(
+    return os.posix_spawnp(
         arguments[0],
         arguments,
         clean_environment(),
@@ -75,7 +82,7 @@ def wait_for_group(leader: int) -> int:
 class Ends:
     """How the streams of a victim ended."""
 
-    closed: bool = False  # the profiler was closed
+    closed: bool | None = False  # the profiler was closed; None: perhaps
     exact: frozenset[int] = frozenset()  # those that had told of all that they had done
     ended: frozenset[int] = frozenset()  # threads that ended while their process went on
 
@@ -100,16 +107,21 @@ class Victim:
         with suppress(ProcessLookupError):
             (os.killpg if to_all else os.kill)(self.pid, number)
 
-    def wait(self) -> bool:
-        """Wait until everybody is dead, reading what they told. False: it had to be killed."""
+    def listen(self, enough: int) -> bool:
+        """Read what is told until there is so much of it, or nobody lives; False: for too long."""
         deadline = time.monotonic() + PATIENCE_S
-        in_time = True
-        while in_time:
-            in_time = self.has_told(max(0.0, deadline - time.monotonic()))
-            piece = os.read(self.pipe, PIPE_BYTES) if in_time else b""
-            if in_time and not piece:
+        while len(self.told) < enough:
+            if not self.has_told(max(0.0, deadline - time.monotonic())):
+                return False
+            piece = os.read(self.pipe, PIPE_BYTES)
+            if not piece:
                 break
             self.told += piece
+        return True
+
+    def wait(self) -> bool:
+        """Wait until everybody is dead. False: it had to be killed."""
+        in_time = self.listen(sys.maxsize)
         if not in_time:
             self.send(signal.SIGKILL, to_all=True)
         self.status = wait_for_group(self.pid)
@@ -124,9 +136,9 @@ class Victim:
 class Scene:
     """A run directory and all that happens around it."""
 
-    def __init__(self, tools: Tools, name: str) -> None:
+    def __init__(self, tools: Tools, name: str, on_disk: bool = False) -> None:
         self.tools = tools
-        self.folder = tools.folder / name
+        self.folder = (tools.disk if on_disk else tools.folder) / name
         self.run_dir = self.folder / "run"
         self.run_id = name
         self.victims: list[Victim] = []
@@ -141,9 +153,10 @@ class Scene:
         return time.monotonic_ns() - self.began_ns
 
     @property
-    def closed(self) -> bool:
-        """Whether its victims closed their profilers."""
-        return all(victim.ends.closed for victim in self.victims)
+    def closed(self) -> set[bool]:
+        """Whether its victims closed their profilers; both, where that is not known."""
+        closed = {victim.ends.closed for victim in self.victims}
+        return {True, False} if None in closed else {bool(one) for one in closed}
 
     @property
     def deaths(self) -> int:
@@ -154,8 +167,14 @@ class Scene:
     def errors(self) -> Path:
         return self.folder / "stderr"
 
-    def start(self, language: str, program: Program, **options: str | int | float) -> Victim:
-        """Start a victim. `fork_at`, ... are the options of victim.c and victim.py."""
+    def start(
+        self,
+        language: str,
+        program: Program,
+        options: Options | None = None,
+        inside: Sequence[str] = (),
+    ) -> Victim:
+        """Start a victim, with options of victim.c, inside of another command if need be."""
         text = self.folder / f"program_{len(self.victims)}"
         text.write_text(program.text(), encoding="utf-8")
         ends, told = os.pipe()
@@ -165,11 +184,11 @@ class Scene:
             start = [str(self.tools.victim)]
         else:
             start = [sys.executable, "-P", str(VICTIM)]
-        words = [f"{key}={value}" for key, value in options.items()]
-        arguments = [*start, str(self.run_dir), self.run_id, str(text), *words]
+        words = [f"{key}={value}" for key, value in (options or {}).items()]
+        arguments = [*inside, *start, str(self.run_dir), self.run_id, str(text), *words]
         pid = spawn(arguments, told, self.errors)
         os.close(told)
-        victim = Victim(program, pid, ends, 1 + int(options.get("forks", 0)))
+        victim = Victim(program, pid, ends, 1 + int(str((options or {}).get("forks", 0))))
         self.victims.append(victim)
         return victim
 

@@ -11,7 +11,16 @@ from torture.torment import Tally
 from torture.ways import WAYS
 
 BEGIN, END = "<!-- written by make torture -->", "<!-- end -->"
-COLUMNS = ("scenes", "deaths", "operations told", "losses", "duplicates", "half files", "stray", "other")
+COLUMNS = (
+    "scenes",
+    "deaths",
+    "operations told",
+    "losses",
+    "duplicates",
+    "half files",
+    "stray",
+    "other",
+)
 
 
 def row(name: str, tally: Tally) -> str:

@@ -41,14 +41,14 @@ class Outcome:
     kept: str
 
     def __str__(self) -> str:
-        head = f"{self.way} ({self.language}), seed {self.seed}, kept in {self.kept}"
+        head = f"{self.way} ({self.language}), seed {self.seed}, {self.kept}"
         return "\n    ".join([head, *self.faults[:12]])
 
 
 def one(tools: Tools, way: str, language: str, seed: str) -> Outcome:
     """Play one scene; where something is wrong with it, its folder is kept."""
-    scene = Scene(tools, f"torture-{seed}")
     rng = random.Random(f"{way} {language} {seed}")
+    scene = Scene(tools, f"torture-{seed}", on_disk=rng.random() < 0.05)
     try:
         WAYS[way].die(scene, rng, language)
         faults = check(scene)

@@ -7,7 +7,10 @@
  *     interval=S    of flushes; 0: none
  *     snapshots=1   a thread writes the file over and over
  *     forks=N       the first stream forks N times, after fork_at operations; each child plays lines of its own
- *     end=HOW       what the stream `by` does after `at` operations: exit, segv, abort, hog, return
+ *     end=HOW       what the stream `by` does after `at` operations: exit, segv, abort, exec, hog, return
+ *     turns=N       operations of each stream; after them the process closes its profiler and returns
+ *     churn=1       streams but the first take a new thread for each round
+ *     daemon=1      closes all descriptors that are not its own, as daemons do
  *     signal=N      handler=ignored, before, after: ours installed before or after the profiler's
  *     then=HOW      what that handler does: exit (with 42), stop (all streams end; the process returns 43)
  *     cgroup=FILE   joins this memory cgroup
@@ -47,7 +50,8 @@ static _Atomic bool stop;
 static int status;
 static const char *how_to_end = "";
 static unsigned ends_by;
-static unsigned long ends_at, forks_at;
+static unsigned long ends_at, forks_at, turns;
+static bool churn;
 
 static int option_count;
 static char **options;
@@ -136,6 +140,8 @@ static void end(void)
         *nowhere = 1;
     if (strcmp(how_to_end, "abort") == 0)
         abort();
+    if (strcmp(how_to_end, "exec") == 0)
+        execl("/bin/true", "true", (char *)NULL);
     if (strcmp(how_to_end, "hog") == 0)
         start(hog, NULL);
     if (strcmp(how_to_end, "return") == 0)
@@ -203,12 +209,12 @@ static void fork_all(void)
     }
 }
 
-static void *play(void *context)
+/* From operation `done` until `until`. */
+static void play_part(const struct stream *stream, unsigned long done, unsigned long until)
 {
-    const struct stream *stream = context;
     lp_phase open[DEPTH];
     unsigned depth = 0;
-    for (unsigned long done = 0; !atomic_load_explicit(&stop, memory_order_relaxed); done++) {
+    for (; done < until && !atomic_load_explicit(&stop, memory_order_relaxed); done++) {
         const struct operation *operation = &stream->operations[done % stream->n];
         if (stream->id == 0 && n_processes > 1 && done == forks_at)
             fork_all();
@@ -225,6 +231,34 @@ static void *play(void *context)
             lp_count(profiler, operation->name, operation->n);
         if (write(STDOUT_FILENO, &stream->id, 1) != 1)
             _exit(98);
+    }
+}
+
+struct part {
+    const struct stream *stream;
+    unsigned long from;
+};
+
+static void *play_round(void *context)
+{
+    const struct part *part = context;
+    unsigned long until = part->from + part->stream->n;
+    play_part(part->stream, part->from, until < turns ? until : turns);
+    return NULL;
+}
+
+static void *play(void *context)
+{
+    const struct stream *stream = context;
+    if (!churn || stream->id == 0) {
+        play_part(stream, 0, turns);
+        return NULL;
+    }
+    for (struct part part = {stream, 0}; part.from < turns && !atomic_load(&stop); part.from += stream->n) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, play_round, &part) != 0)
+            pause(); /* another thread is in the middle of an exec */
+        pthread_join(thread, NULL);
     }
     return NULL;
 }
@@ -250,6 +284,8 @@ int main(int argc, char **argv)
     ends_by = (unsigned)number("by");
     ends_at = number("at");
     forks_at = number("fork_at");
+    turns = number("turns") ? number("turns") : ~0ul;
+    churn = number("churn");
     read_program(argv[3]);
     if (*option("cgroup", ""))
         join_cgroup(option("cgroup", ""));
@@ -265,6 +301,8 @@ int main(int argc, char **argv)
         return 97;
     }
     handle_signal("after");
+    if (number("daemon"))
+        close_range(STDERR_FILENO + 1, ~0u, 0);
     if (number("snapshots"))
         start(snapshots, NULL);
     play_all(0);

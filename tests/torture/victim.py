@@ -1,9 +1,11 @@
-"""A victim in Python; victim.c says what it does. Of its own it has these:
+"""A victim in Python: what victim.c is, and what only Python programs do.
 
 end=exception    an uncaught exception; the process ends as Python processes do
 end=sys_exit     sys.exit(5) on the stream `by`, be it the main thread or another
-handler=python_before, python_after: a handler in Python, set before or after the profiler is made
-closed by nobody: the profiler is left to the end of the process
+handler=python_before, python_after
+                 a handler in Python, set before or after the profiler is made
+
+The profiler is left to the end of the process: nobody closes it.
 """
 
 from __future__ import annotations
@@ -79,6 +81,8 @@ class Victim:
                 ctypes.string_at(0)
             case "abort":
                 os.abort()
+            case "exec":
+                os.execv("/bin/true", ["true"])
             case "hog":
                 threading.Thread(target=self.hog, daemon=True).start()
             case "exception":
@@ -131,5 +135,5 @@ def read(word: str) -> tuple[str, str, int]:
 
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    victim = Victim(*sys.argv[1:4], dict(word.split("=", 1) for word in sys.argv[4:]))
-    victim.play_all(0)
+    directory, run, played = sys.argv[1:4]
+    Victim(directory, run, played, dict(word.split("=", 1) for word in sys.argv[4:])).play_all(0)
