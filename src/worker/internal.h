@@ -93,6 +93,8 @@ void lp_worker_try_flush(struct lp_worker *worker);
 /* metadata.c */
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */
 int lp_metadata_add(const struct lp_worker *worker);
+/* Removes what a worker that died in the middle of that has left beside metadata.json. */
+void lp_metadata_clean(const char *run_dir, const char *worker);
 
 /* keeper.c */
 /* CLOCK_MONOTONIC. Async-signal-safe. */
