@@ -61,6 +61,7 @@ struct lp_worker {
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file */
     struct lp_keeper keeper;
+    bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
@@ -91,8 +92,9 @@ int lp_worker_flush(struct lp_worker *worker);
 void lp_worker_try_flush(struct lp_worker *worker);
 
 /* metadata.c */
-/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */
-int lp_metadata_add(const struct lp_worker *worker);
+/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
+   opening. */
+int lp_metadata_add(struct lp_worker *worker);
 
 /* keeper.c */
 /* CLOCK_MONOTONIC. Async-signal-safe. */
