@@ -29,8 +29,11 @@ int lp_image_open_folder(bool make)
     char path[64];
     struct stat st;
     lp_image_folder(path, sizeof path);
-    if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
+    bool made = make && mkdir(path, 0700) == 0;
+    if (make && !made && errno != EEXIST)
         return -1;
+    if (made) /* an umask may have left not even us in: for good, since nobody makes it again */
+        fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -67,7 +70,8 @@ static int create_file(struct lp_image *image, const char *worker)
     lp_image_folder(image->path, sizeof image->path);
     size_t len = strlen(image->path);
     int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
-    if (n < 0 || (size_t)n >= sizeof image->path - len || !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
+    if (n < 0 || (size_t)n >= sizeof image->path - len || fchmod(fd, 0600) != 0 ||
+        !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
         close(fd);
         image->path[0] = '\0';
         return -1;
