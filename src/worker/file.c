@@ -134,10 +134,10 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     errno = 0;
     if (!lp_record_is_here())
         return NULL;
-    pthread_mutex_lock(&worker->flush);
+    pthread_mutex_lock(&worker->shown);
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
-        pthread_mutex_unlock(&worker->flush);
+        pthread_mutex_unlock(&worker->shown);
         errno = 0;
         return NULL;
     }
@@ -146,7 +146,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
     lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
-    pthread_mutex_unlock(&worker->flush);
+    pthread_mutex_unlock(&worker->shown);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);
         errno = ENOMEM;

@@ -59,7 +59,8 @@ struct lp_worker {
     struct lp_stamp started;
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
-    pthread_mutex_t flush; /* guards the worker's file */
+    pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
+    pthread_mutex_t shown; /* guards the coming of another image, against who reads it in memory; taken last */
     struct lp_keeper keeper;
     bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
