@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from machine import PRELUDE, within
+from machine import OWN_SHM, PRELUDE, within
 
 from lineprofiler.accounting import merge_run
 
@@ -177,8 +177,13 @@ with profiler.phase("here"):
     process = subprocess.Popen([*apart, sys.executable, "-c", tool], text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "open\\n"
-    time.sleep(0.3)
+    shm = f"/dev/shm/lineprofiler-{os.getuid()}"
+    images = sorted(os.listdir(shm))
+    assert len(images) == 2, images
+    old = flush_of(profiler.path)
+    wait_until(lambda: flush_of(profiler.path) > old + 3)
     live = merge_run(run_dir)
+    assert sorted(os.listdir(shm)) == images, "an image was taken from its owner"
     process.communicate("go on\\n")
     assert process.returncode == 0
 profiler.close()
@@ -191,8 +196,9 @@ def test_monotonic_clocks_that_are_far_apart_CK03(
     child: Child, run_dir: Path, clocks: str
 ) -> None:
     """As on two machines, or in containers with clocks of their own: here with one boot id."""
-    how = within("true", ("unshare", "--time", "--fork", clocks))
-    found = child.json(PRELUDE + APART, run_dir, *how[:4])
+    apart = ("unshare", "--time", "--fork", clocks)
+    within("true", apart)
+    found = child.json(PRELUDE + APART, run_dir, *apart, within=within(OWN_SHM))
     run = merge_run(run_dir)
     assert {path[0]: node.calls for path, node in run.tree.items()} == {"here": 1, "apart": 1}
     assert len(run.workers) == 2
