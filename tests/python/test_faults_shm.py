@@ -100,6 +100,55 @@ def test_without_shared_memory_F7(
     assert "2 workers had no shared memory" in caveat.text
 
 
+PLANTED_FOR_ANOTHER = {
+    "root's folder": "mkdir -m 700 $P",
+    "root's folder, open to all": "mkdir $P; chmod 777 $P",
+    "a link to root's folder": "mkdir -m 777 /dev/shm/trap; ln -s trap $P",
+    "a link to a folder of the user's own": (
+        "mkdir -m 700 /dev/shm/own; chown 65534 /dev/shm/own; ln -s own $P"
+    ),
+    "a file": "touch $P",
+    "nothing": "true",
+}
+AS_NOBODY = """
+import shutil
+run_dir = "/dev/shm/run"
+before = sorted(str(p) for p in Path("/dev/shm").rglob("*"))
+pid = os.fork()
+if pid == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    with Profiler(run_dir, snapshot_interval_s=None) as profiler, profiler.phase("a"):
+        profiler.snapshot()
+        there = sorted(str(p) for p in Path("/dev/shm").rglob("*") if p.suffix == ".img")
+        Path(run_dir, "images").write_text(json.dumps(there))
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+images = json.loads(Path(run_dir, "images").read_text())
+after = [p for p in Path("/dev/shm").rglob("*") if not str(p).startswith(run_dir)]
+tell(images=images, run=facts(merge_run(run_dir)),
+     made=sorted({str(p) for p in after} - set(before)))
+"""
+
+
+@pytest.mark.parametrize("plant", PLANTED_FOR_ANOTHER)
+def test_what_is_planted_for_another_user_is_not_used(child: Child, plant: str) -> None:
+    name = "P=/dev/shm/lineprofiler-65534\n"
+    how = within(IN_THE_WAY.format(plant=name + PLANTED_FOR_ANOTHER[plant]))
+    found = child.json(PRELUDE + AS_NOBODY, within=how)
+    assert found["run"]["calls"] == {"a": 1}
+    if plant == "nothing":
+        [image] = found["images"]
+        assert image.startswith("/dev/shm/lineprofiler-65534/w_")
+        assert found["run"]["caveats"] == {}
+        assert found["made"] == ["/dev/shm/lineprofiler-65534"]
+    else:
+        assert found["images"] == []
+        assert found["run"]["caveats"].keys() == {"private_image"}
+        assert found["made"] == []
+
+
 def test_shared_memory_that_nothing_may_be_run_from(child: Child, run_dir: Path) -> None:
     how = within(TMPFS.format(options="size=64m,noexec,nosuid,nodev"))
     found = child.json(PRELUDE + RECORD, run_dir, within=how)
