@@ -152,11 +152,9 @@ static void *keep(void *context)
         atomic_store(&keeper->served, requested);
         lp_children_look();
         lp_children_note();
-        if (flush_is_due || !looked_around) {
-            adopt(worker, !looked_around);
-            looked_around = true;
-        }
         if (flush_is_due) {
+            adopt(worker, !looked_around); /* not before: of a process that ends at once no file server is asked */
+            looked_around = true;
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);
             keeper->next_flush_ns = now + worker->snapshot_ns;
