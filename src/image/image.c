@@ -21,7 +21,8 @@ static_assert(LARGEST_STEP % LP_IMAGE_FIRST_BYTES == 0, "an image grows by multi
 
 static bool map_shared(struct lp_image *image, size_t from, size_t to)
 {
-    if (!lp_image_owns_file(image) || to - from > lp_headroom_shared(image->fd, from) || !lp_image_allocate(image->fd, from, to))
+    if (!lp_image_owns_file(image) || to - from > lp_headroom_shared(image->fd, from) ||
+        !lp_image_allocate(image->fd, from, to))
         return false;
     return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
                 (off_t)from) != MAP_FAILED;

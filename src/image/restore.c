@@ -33,18 +33,19 @@ bool lp_image_is_lost(const struct lp_image *image)
     return fstat(image->fd, &st) != 0 || st.st_ino != image->inode || st.st_dev != image->device || st.st_nlink == 0;
 }
 
-/* The file by its name, if that is still ours: then only the descriptor was lost, and the lock with it. */
+/* The file by its name, if that is still ours: then only the descriptor was lost. The lock may be held as before: the
+   mapping keeps it. */
 static bool reopen(struct lp_image *image)
 {
     struct stat st;
     int fd = open(image->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
-    if (fstat(fd, &st) != 0 || st.st_ino != image->inode || st.st_dev != image->device ||
-        !lp_image_lock(fd, LP_LOCK_OWNER)) {
+    if (fstat(fd, &st) != 0 || st.st_ino != image->inode || st.st_dev != image->device) {
         close(fd);
         return false;
     }
+    lp_image_lock(fd, LP_LOCK_OWNER);
     image->fd = fd;
     return true;
 }
