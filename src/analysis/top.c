@@ -120,8 +120,10 @@ static void count_workers(struct lp_top *top)
         const struct lp_top_worker *row = &top->workers[i];
         if (row->state == LP_TOP_CLOSED)
             top->n_closed++;
-        else if (row->state == LP_TOP_DIED || row->state == LP_TOP_GONE)
+        else if (row->state == LP_TOP_DIED)
             top->n_died++;
+        else if (row->state == LP_TOP_GONE)
+            top->n_gone++;
         else if (row->worker->source == LP_SOURCE_FILE)
             top->n_file++;
         else
@@ -236,7 +238,7 @@ static void measure_phase(const struct lp_top_role *role, struct lp_top_phase *r
     row->self_ns = lp_analysis_less(lp_run_phase_self_ns(is), lp_run_phase_self_ns(was));
     row->share = share_of(role, row->wall_ns);
     row->self_share = share_of(role, row->self_ns);
-    row->idle = row->wall_ns == 0 && calls == 0;
+    row->idle = !isnan(row->share) && row->wall_ns == 0 && calls == 0;
     if (isnan(row->share))
         return;
     row->wait_share = wait_between(is, was, row->wall_ns);
@@ -287,7 +289,8 @@ static void make_phase(struct lp_top_role *role, const struct lp_analysis_role *
 {
     const struct lp_analysis_phase *at = &flat->phases[index];
     struct lp_top_phase *row = &role->phases[index];
-    const struct lp_run_phase *parent_was = at->parent == LP_ANALYSIS_NONE ? before[flat->n_phases] : before[at->parent];
+    const struct lp_run_phase *parent_was =
+        at->parent == LP_ANALYSIS_NONE ? before[flat->n_phases] : before[at->parent];
     const struct lp_run_phase *was = phase_before(parent_was, at->phase);
     before[index] = was;
     *row = (struct lp_top_phase){.phase = at->phase,

@@ -44,15 +44,15 @@ enum lp_top_state {
 struct lp_top_worker {
     const struct lp_run_worker *worker; /* Borrowed; of the earlier run if it is gone. */
     enum lp_top_state state;
-    bool changed;         /* Became what it is (new, closed, died, gone) since the earlier reading. */
-    uint64_t interval_ns; /* 0: it has not written since. */
-    uint64_t age_ns;      /* From what is known of it to the reading. */
-    uint64_t wall_ns;     /* Of its root phases, summed over its threads, in the interval. */
+    bool changed;                   /* Became what it is (new, closed, died, gone) since the earlier reading. */
+    uint64_t interval_ns;           /* 0: it has not written since. */
+    uint64_t age_ns;                /* From what is known of it to the reading. */
+    uint64_t wall_ns;               /* Of its root phases, summed over its threads, in the interval. */
     uint64_t wait_ns, wait_base_ns; /* The part of it off the CPU, and that for which this is known. */
-    double share;         /* wall_ns of interval_ns: over 1 where several threads are in phases. */
-    double wait_share;    /* Of wait_base_ns. */
-    double calls_per_s;   /* Entries that ended, of all phases. */
-    double rss_bytes;     /* Resident set now. */
+    double share;                   /* wall_ns of interval_ns: over 1 where several threads are in phases. */
+    double wait_share;              /* Of wait_base_ns. */
+    double calls_per_s;             /* Entries that ended, of all phases. */
+    double rss_bytes;               /* Resident set now. */
 };
 
 struct lp_top_counter {
@@ -74,12 +74,12 @@ struct lp_top_phase {
 };
 
 struct lp_top_role {
-    const struct lp_run_role *role;   /* Borrowed. */
-    size_t n_running, n_seen;         /* Workers that run, as far as one knows; that wrote since the earlier reading. */
-    double n_whole;                   /* The latter, those counted in part whose life in it was shorter. */
-    uint64_t worker_ns;               /* Sum of their intervals. */
-    bool stepped_back;                /* A worker's state went back: figures of the phases are not known. */
-    bool rates_estimated;             /* Their intervals are not those of the readings. */
+    const struct lp_run_role *role; /* Borrowed. */
+    size_t n_running, n_seen;       /* Workers that run, as far as one knows; that wrote since the earlier reading. */
+    double n_whole;                 /* The latter, those counted in part whose life in it was shorter. */
+    uint64_t worker_ns;             /* Sum of their intervals. */
+    bool stepped_back;              /* A worker's state went back: figures of the phases are not known. */
+    bool rates_estimated;           /* Their intervals are not those of the readings. */
     double share, wait_share, calls_per_s;
     bool share_estimated, calls_estimated; /* Sampled phases are in them. */
     struct lp_top_phase *phases;           /* Owned; a parent stands before its children, which are sorted by name. */
@@ -89,14 +89,15 @@ struct lp_top_role {
 };
 
 struct lp_top {
-    const struct lp_run *run;   /* Borrowed: the later one. */
-    uint64_t interval_ns;       /* Between the readings; 0: there is no earlier one. */
-    bool restarted;             /* The earlier reading was of another attempt, and is not used. */
-    struct lp_top_role *roles;  /* Owned; in the order of the run's roles. */
+    const struct lp_run *run;  /* Borrowed: the later one. */
+    uint64_t interval_ns;      /* Between the readings; 0: there is no earlier one. */
+    bool restarted;            /* The earlier reading was of another attempt, and is not used. */
+    struct lp_top_role *roles; /* Owned; in the order of the run's roles. */
     size_t n_roles;
     struct lp_top_worker *workers; /* Owned; in the order of the run's workers, those that are gone behind them. */
     size_t n_workers;
-    size_t n_live, n_file, n_closed, n_died; /* Of the workers: image read; file alone; the rest by how they ended. */
+    /* Of the workers: image read; known by a file alone; and the others by how they ended. */
+    size_t n_live, n_file, n_closed, n_died, n_gone;
 };
 
 /* before may be NULL: then all rates and shares are NaN. Both readings must outlive *top. Returns 0 or -ENOMEM, *top

@@ -40,8 +40,8 @@ static const char help[] =
 
 #define INTERVAL_MIN_S 0.1
 #define INTERVAL_MAX_S 3600.0
-#define FIRST_S 0.25     /* After the first reading one does not want to wait. */
-#define WORK_PART 10     /* Reading takes no more than one part in so many of the time. */
+#define FIRST_S 0.25 /* After the first reading one does not want to wait. */
+#define WORK_PART 10 /* Reading takes no more than one part in so many of the time. */
 #define FILTER_BYTES 128
 
 struct choices {
@@ -218,7 +218,7 @@ static int once(struct lp_watch *watch, struct lp_top_view *view, const struct l
 /* --- the screen --- */
 
 struct session {
-    struct lp_watch *watch;    /* Borrowed, as all here. */
+    struct lp_watch *watch; /* Borrowed, as all here. */
     struct lp_screen *screen;
     struct lp_top_view view;
     enum lp_top_mode before_help;
@@ -429,8 +429,8 @@ static void take_key(struct session *session, int key)
         session->leaving = true;
     else if (view->typing)
         type_filter(session, key);
-    else if (view->mode == LP_TOP_HELP && key > LP_KEY_REDRAW - 1 && key < 0)
-        return; /* A redraw leaves the help. */
+    else if (view->mode == LP_TOP_HELP && key == LP_KEY_REDRAW)
+        return;
     else if (view->mode == LP_TOP_HELP && key != 'q' && key != LP_KEY_F10)
         show(view, session->before_help);
     else
@@ -503,8 +503,7 @@ static int top(const struct lp_cli *cli, const struct lp_cli_command *command, i
     struct lp_top_view view = {.mode = choices.workers ? LP_TOP_WORKERS : LP_TOP_PHASES,
                                .sort = {choices.sort[0], choices.sort[1]},
                                .filter = choices.filter};
-    int status =
-        choices.once ? once(&watch, &view, cli, command) : live(&watch, &view, &choices, cli, command);
+    int status = choices.once ? once(&watch, &view, cli, command) : live(&watch, &view, &choices, cli, command);
     lp_watch_release(&watch);
     return status;
 }

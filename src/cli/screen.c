@@ -175,7 +175,9 @@ static bool can_draw(char *message, size_t size)
     if (name != NULL && *name != '\0' && strcmp(name, "dumb") != 0)
         return true;
     snprintf(message, size, "TERM is %s: this terminal has no screen to draw on; --once prints plain text",
-             name == NULL ? "not set" : *name == '\0' ? "empty" : "dumb");
+             name == NULL    ? "not set"
+             : *name == '\0' ? "empty"
+                             : "dumb");
     return false;
 }
 
@@ -335,10 +337,10 @@ static int named_key(wint_t code)
     static const struct {
         wint_t code;
         int key;
-    } keys[] = {{KEY_UP, LP_KEY_UP},           {KEY_DOWN, LP_KEY_DOWN},       {KEY_LEFT, LP_KEY_LEFT},
-                {KEY_RIGHT, LP_KEY_RIGHT},     {KEY_PPAGE, LP_KEY_PAGE_UP},   {KEY_NPAGE, LP_KEY_PAGE_DOWN},
-                {KEY_HOME, LP_KEY_HOME},       {KEY_END, LP_KEY_LAST},        {KEY_ENTER, LP_KEY_ENTER},
-                {KEY_BACKSPACE, LP_KEY_ERASE}, {KEY_DC, LP_KEY_ERASE},        {KEY_RESIZE, LP_KEY_REDRAW},
+    } keys[] = {{KEY_UP, LP_KEY_UP},           {KEY_DOWN, LP_KEY_DOWN},     {KEY_LEFT, LP_KEY_LEFT},
+                {KEY_RIGHT, LP_KEY_RIGHT},     {KEY_PPAGE, LP_KEY_PAGE_UP}, {KEY_NPAGE, LP_KEY_PAGE_DOWN},
+                {KEY_HOME, LP_KEY_HOME},       {KEY_END, LP_KEY_LAST},      {KEY_ENTER, LP_KEY_ENTER},
+                {KEY_BACKSPACE, LP_KEY_ERASE}, {KEY_DC, LP_KEY_ERASE},      {KEY_RESIZE, LP_KEY_REDRAW},
                 {KEY_F(1), LP_KEY_F1},         {KEY_F(10), LP_KEY_F10}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].code == code)

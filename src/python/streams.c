@@ -12,8 +12,8 @@
  */
 #include <stdio.h>
 
-#define STANDS_IN(name) \
-    extern FILE *name __attribute__((visibility("hidden"))); \
+#define STANDS_IN(name)                                                                                                \
+    extern FILE *name __attribute__((visibility("hidden")));                                                           \
     FILE *name
 
 STANDS_IN(lp_stdin);

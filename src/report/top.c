@@ -7,14 +7,15 @@
 #include "report/format.h"
 
 #define GAP 3
+#define ID_COLUMNS 8 /* Of a run id, at least. */
 
 /* --- keys that tables are sorted by --- */
 
 static const enum lp_top_key phase_keys[] = {LP_TOP_BY_NAME, LP_TOP_BY_SHARE, LP_TOP_BY_SELF,
                                              LP_TOP_BY_WAIT, LP_TOP_BY_CALLS, LP_TOP_BY_EACH};
-static const enum lp_top_key worker_keys[] = {LP_TOP_BY_PID,   LP_TOP_BY_RANK, LP_TOP_BY_HOST,  LP_TOP_BY_ROLE,
+static const enum lp_top_key worker_keys[] = {LP_TOP_BY_PID,   LP_TOP_BY_RANK,  LP_TOP_BY_HOST, LP_TOP_BY_ROLE,
                                               LP_TOP_BY_STATE, LP_TOP_BY_SHARE, LP_TOP_BY_WAIT, LP_TOP_BY_CALLS,
-                                              LP_TOP_BY_RSS,   LP_TOP_BY_OPEN, LP_TOP_BY_NAME};
+                                              LP_TOP_BY_RSS,   LP_TOP_BY_OPEN,  LP_TOP_BY_NAME};
 
 const enum lp_top_key *lp_top_keys(enum lp_top_mode mode, size_t *n)
 {
@@ -25,7 +26,7 @@ const enum lp_top_key *lp_top_keys(enum lp_top_mode mode, size_t *n)
 
 const char *lp_top_key_name(enum lp_top_key key)
 {
-    static const char *const names[LP_TOP_KEYS] = {"share", "self", "wait", "calls", "each", "rss", "for",
+    static const char *const names[LP_TOP_KEYS] = {"share", "self", "wait", "calls", "each",  "rss", "for",
                                                    "pid",   "rank", "host", "role",  "state", "name"};
     return names[key];
 }
@@ -70,17 +71,20 @@ static void run_line(struct lp_frame *frame, size_t row, const struct lp_top *to
 {
     const struct lp_run *run = top->run;
     size_t column = item(frame, row, 0, "Runtime", lp_report_duration((double)run->runtime_ns).text);
+    if (top->n_live + top->n_file == 0)
+        column = lp_frame_text(frame, row, column, LP_FRAME_PLAIN, ", ended");
     column = item(frame, row, column, "Processes", lp_report_count(top->n_workers).text);
     size_t counts = column;
     column = count(frame, row, column, top->n_live, "live", column == counts, LP_FRAME_PLAIN);
     column = count(frame, row, column, top->n_file, "by file", column == counts, LP_FRAME_PLAIN);
     column = count(frame, row, column, top->n_closed, "closed", column == counts, LP_FRAME_PLAIN);
     column = count(frame, row, column, top->n_died, "died", column == counts, LP_FRAME_BAD);
+    column = count(frame, row, column, top->n_gone, "gone", column == counts, LP_FRAME_BAD);
     column = count(frame, row, column, run->n_unreadable, "unreadable", column == counts, LP_FRAME_BAD);
-    item(frame, row, column, "Run", "");
-    column += GAP + sizeof "Run";
-    if (frame->columns > column)
-        lp_frame_label(frame, row, column, frame->columns - column, LP_FRAME_PLAIN, run->run_id.bytes, run->run_id.len);
+    if (frame->columns < column + GAP + sizeof "Run" + ID_COLUMNS)
+        return;
+    column = item(frame, row, column, "Run", "");
+    lp_frame_label(frame, row, column, frame->columns - column, LP_FRAME_PLAIN, run->run_id.bytes, run->run_id.len);
 }
 
 static void interval_line(struct lp_frame *frame, size_t row, const struct lp_top *top, const struct lp_top_view *view)
@@ -114,8 +118,8 @@ static void keys_line(struct lp_frame *frame, size_t row)
 {
     static const struct {
         const char *key, *what;
-    } keys[] = {{"q", "quit"}, {"w", "workers"}, {"p", "phases"}, {"s", "sort"},
-                {"/", "filter"}, {"i", "idle"}, {"space", "pause"}, {"h", "help"}};
+    } keys[] = {{"q", "quit"},   {"w", "workers"}, {"p", "phases"},    {"s", "sort"},
+                {"/", "filter"}, {"i", "idle"},    {"space", "pause"}, {"h", "help"}};
     size_t column = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         column = lp_frame_text(frame, row, column, LP_FRAME_KEY, keys[i].key);
@@ -151,7 +155,9 @@ struct parts {
 
 static struct parts share_out(size_t rows, const struct lp_top_view *view)
 {
-    struct parts parts = {.head = rows >= 8 ? 3 : rows >= 5 ? 1 : 0,
+    struct parts parts = {.head = rows >= 8   ? 3
+                                  : rows >= 5 ? 1
+                                              : 0,
                           .headings = rows >= 3 && view->mode != LP_TOP_HELP,
                           .foot = rows >= 4 || (view->typing && rows > 0)};
     if (view->every_s <= 0)

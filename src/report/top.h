@@ -40,13 +40,13 @@ struct lp_top_view {
     enum lp_top_mode mode;
     enum lp_top_key sort[LP_TOP_TABLES];
     bool reversed;
-    bool hide_idle;     /* Phases in which nothing happened, workers that do nothing. */
+    bool hide_idle; /* Phases in which nothing happened, workers that do nothing. */
     bool paused;
-    bool typing;        /* The filter is being typed. */
-    const char *filter; /* Borrowed, UTF-8. Lines that do not contain it are left out; case of ASCII aside. */
-    size_t scroll;      /* Lines above the first one shown. */
+    bool typing;         /* The filter is being typed. */
+    const char *filter;  /* Borrowed, UTF-8. Lines that do not contain it are left out; case of ASCII aside. */
+    size_t scroll;       /* Lines above the first one shown. */
     const char *message; /* Borrowed. What is wrong, instead of the line on the interval; NULL: nothing. */
-    double every_s;     /* Between readings; 0: a single one, written for lp_top_height rows: without keys, and the
+    double every_s;      /* Between readings; 0: a single one, written for lp_top_height rows: without keys, and the
                            workers without what stands above the phases. */
 };
 

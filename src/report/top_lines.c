@@ -83,8 +83,7 @@ static bool worker_matches(const struct lp_top_worker *worker, const char *filte
 {
     const struct lp_run_worker *is = worker->worker;
     if (filter == NULL || *filter == '\0' || text_contains(&is->host, filter) || text_contains(&is->role, filter) ||
-        string_contains(lp_report_number(is->pid).text, filter) ||
-        string_contains(lp_top_state_name(worker), filter))
+        string_contains(lp_report_number(is->pid).text, filter) || string_contains(lp_top_state_name(worker), filter))
         return true;
     for (size_t i = 0; i < is->n_open; i++)
         if (text_contains(&is->open[i].path, filter))
@@ -106,6 +105,12 @@ struct order {
     bool reversed;
 };
 
+/* As they are shown: lines that look equal do not change places. */
+static double share_shown(double share)
+{
+    return floor(share * 1000 + 0.5);
+}
+
 static double or_nan(int64_t number)
 {
     return number < 0 ? NAN : (double)number;
@@ -115,15 +120,15 @@ static double number_of_phase(const struct lp_top_phase *phase, enum lp_top_key 
 {
     switch (key) {
     case LP_TOP_BY_SELF:
-        return phase->self_share;
+        return share_shown(phase->self_share);
     case LP_TOP_BY_WAIT:
-        return phase->wait_share;
+        return share_shown(phase->wait_share);
     case LP_TOP_BY_CALLS:
         return phase->calls_per_s;
     case LP_TOP_BY_EACH:
         return phase->each_ns;
     default:
-        return phase->share;
+        return share_shown(phase->share);
     }
 }
 
@@ -132,7 +137,7 @@ static double number_of_worker(const struct lp_top_worker *worker, enum lp_top_k
     const struct lp_run_open *open = lp_top_open(worker->worker);
     switch (key) {
     case LP_TOP_BY_WAIT:
-        return worker->wait_share;
+        return share_shown(worker->wait_share);
     case LP_TOP_BY_CALLS:
         return worker->calls_per_s;
     case LP_TOP_BY_RSS:
@@ -146,7 +151,7 @@ static double number_of_worker(const struct lp_top_worker *worker, enum lp_top_k
     case LP_TOP_BY_STATE:
         return (double)worker->state;
     default:
-        return worker->share;
+        return share_shown(worker->share);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/format.h"
 
@@ -13,9 +14,9 @@
 #define MUCH_WAIT 0.5 /* More is drawn so that it is seen, as in the report. */
 
 static const struct lp_top_column columns[] = {
-    {LP_TOP_BY_NAME, "PHASE", 12, true, 0},      {LP_TOP_BY_SHARE, "share", 7, false, 0},
-    {LP_TOP_BY_SELF, "self", 7, false, 3},       {LP_TOP_BY_WAIT, "wait", 5, false, 2},
-    {LP_TOP_BY_CALLS, "calls/s", 9, false, 1},   {LP_TOP_BY_EACH, "each", 8, false, 4},
+    {LP_TOP_BY_NAME, "PHASE", 12, true, 0},    {LP_TOP_BY_SHARE, "share", 7, false, 0},
+    {LP_TOP_BY_SELF, "self", 7, false, 3},     {LP_TOP_BY_WAIT, "wait", 5, false, 2},
+    {LP_TOP_BY_CALLS, "calls/s", 9, false, 1}, {LP_TOP_BY_EACH, "each", 8, false, 4},
 };
 
 void lp_top_phases_table(struct lp_top_table *table, size_t width)
@@ -41,16 +42,19 @@ static void role_line(const struct lp_top_table *table, struct lp_frame *frame, 
     const struct lp_text *name = &role->role->name;
     size_t n = role->role->n_workers;
     snprintf(count, sizeof count, n == 1 ? "  %s process" : "  %s processes", lp_report_count(n).text);
-    size_t taken = 2 + sizeof "processes " + 3, room = name_columns(table);
-    size_t column = lp_frame_label(frame, row, 0, room > taken ? room - taken : room, LP_FRAME_BOLD,
-                                   name->len > 0 ? name->bytes : "(no name)", name->len > 0 ? name->len : 9);
-    if (room > taken)
+    size_t room = name_columns(table), column;
+    if (name->len > 0)
+        column = lp_frame_label(frame, row, 0, room, LP_FRAME_BOLD, name->bytes, name->len);
+    else
+        column = lp_frame_text(frame, row, 0, LP_FRAME_BOLD, "(no name)");
+    if (column + strlen(count) <= room)
         lp_frame_text(frame, row, column, LP_FRAME_DIM, count);
-    lp_top_table_figure(table, LP_TOP_BY_SHARE, frame, row, LP_FRAME_BOLD, role->share_estimated, lp_report_share(role->share));
+    lp_top_table_figure(table, LP_TOP_BY_SHARE, frame, row, LP_FRAME_BOLD, role->share_estimated,
+                        lp_report_share(role->share));
     lp_top_table_figure(table, LP_TOP_BY_WAIT, frame, row, wait_style(role->wait_share, LP_FRAME_BOLD), false,
-        lp_report_percent(role->wait_share));
+                        lp_report_percent(role->wait_share));
     lp_top_table_figure(table, LP_TOP_BY_CALLS, frame, row, LP_FRAME_BOLD, role->calls_estimated,
-        lp_report_rate_brief(role->calls_per_s));
+                        lp_report_rate_brief(role->calls_per_s));
 }
 
 static void phase_name(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
@@ -75,11 +79,12 @@ static void phase_line(const struct lp_top_table *table, struct lp_frame *frame,
     bool sampled = phase->phase->estimated;
     phase_name(table, frame, row, phase, style);
     lp_top_table_figure(table, LP_TOP_BY_SHARE, frame, row, style, sampled, lp_report_share(phase->share));
-    lp_top_table_figure(table, LP_TOP_BY_SELF, frame, row, style, phase->self_estimated, lp_report_share(phase->self_share));
+    lp_top_table_figure(table, LP_TOP_BY_SELF, frame, row, style, phase->self_estimated,
+                        lp_report_share(phase->self_share));
     lp_top_table_figure(table, LP_TOP_BY_WAIT, frame, row, wait_style(phase->wait_share, style), sampled,
-        lp_report_percent(phase->wait_share));
+                        lp_report_percent(phase->wait_share));
     lp_top_table_figure(table, LP_TOP_BY_CALLS, frame, row, style, sampled || role->rates_estimated,
-        lp_report_rate_brief(phase->calls_per_s));
+                        lp_report_rate_brief(phase->calls_per_s));
     lp_top_table_figure(table, LP_TOP_BY_EACH, frame, row, style, sampled, lp_report_duration(phase->each_ns));
 }
 
@@ -93,7 +98,7 @@ static void counter_line(const struct lp_top_table *table, struct lp_frame *fram
     size_t room = name_columns(table) > column ? name_columns(table) - column : 0;
     lp_frame_label(frame, row, column, room, LP_FRAME_PLAIN, name->bytes, name->len);
     lp_top_table_figure(table, LP_TOP_BY_CALLS, frame, row, LP_FRAME_PLAIN, sampled || role->rates_estimated,
-        lp_report_rate_brief(counter->per_s));
+                        lp_report_rate_brief(counter->per_s));
 }
 
 static bool counter_is_sampled(const struct lp_top_role *role, size_t index)

@@ -13,11 +13,11 @@
 #define MUCH_WAIT 0.5
 
 static const struct lp_top_column all[] = {
-    {LP_TOP_BY_PID, "PID", 7, false, 0},     {LP_TOP_BY_RANK, "RANK", 4, false, 5},
-    {LP_TOP_BY_HOST, "HOST", 4, true, 4},    {LP_TOP_BY_ROLE, "ROLE", 4, true, 6},
-    {LP_TOP_BY_STATE, "STATE", 6, true, 2},  {LP_TOP_BY_SHARE, "phases", 7, false, 0},
-    {LP_TOP_BY_WAIT, "wait", 5, false, 3},   {LP_TOP_BY_CALLS, "calls/s", 9, false, 1},
-    {LP_TOP_BY_RSS, "RSS", 8, false, 1},     {LP_TOP_BY_OPEN, "for", 7, false, 7},
+    {LP_TOP_BY_PID, "PID", 7, false, 0},    {LP_TOP_BY_RANK, "RANK", 4, false, 5},
+    {LP_TOP_BY_HOST, "HOST", 4, true, 4},   {LP_TOP_BY_ROLE, "ROLE", 4, true, 6},
+    {LP_TOP_BY_STATE, "STATE", 6, true, 2}, {LP_TOP_BY_SHARE, "phases", 7, false, 0},
+    {LP_TOP_BY_WAIT, "wait", 5, false, 3},  {LP_TOP_BY_CALLS, "calls/s", 9, false, 1},
+    {LP_TOP_BY_RSS, "RSS", 8, false, 1},    {LP_TOP_BY_OPEN, "for", 7, false, 7},
     {LP_TOP_BY_NAME, "DOING", 8, true, 0},
 };
 
@@ -110,8 +110,9 @@ static void figures(const struct lp_top_table *table, struct lp_frame *frame, si
     bool much = worker->wait_share >= MUCH_WAIT;
     lp_top_table_figure(table, LP_TOP_BY_SHARE, frame, row, style, is->root_estimated, lp_report_share(worker->share));
     lp_top_table_figure(table, LP_TOP_BY_WAIT, frame, row, much ? LP_FRAME_WARNING : style, is->root_estimated,
-        lp_report_percent(worker->wait_share));
-    lp_top_table_figure(table, LP_TOP_BY_CALLS, frame, row, style, is->calls_estimated, lp_report_rate_brief(worker->calls_per_s));
+                        lp_report_percent(worker->wait_share));
+    lp_top_table_figure(table, LP_TOP_BY_CALLS, frame, row, style, is->calls_estimated,
+                        lp_report_rate_brief(worker->calls_per_s));
 }
 
 static void who(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
