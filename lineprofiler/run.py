@@ -423,6 +423,9 @@ class Worker(_Record):
         "boot_id",
         "closed",
         "cpu_clock",
+        "end_signal",
+        "ended",
+        "exit_status",
         "flush",
         "host",
         "job_id",
@@ -492,6 +495,12 @@ class Worker(_Record):
     """Wall time of its top-level phases: what imbalance compares."""
     closed: bool
     """It was closed, and nothing is missing."""
+    ended: bool
+    """Its process is gone without having closed it. Nothing is missing but what was in flight."""
+    end_signal: int | None
+    """The number of the signal that killed it, where its parent could tell."""
+    exit_status: int | None
+    """The status with which it exited without closing, where its parent could tell."""
     measure_cpu: bool
     private_image: bool
     """Without shared memory: not safe against a kill."""
@@ -518,7 +527,9 @@ class Worker(_Record):
         return self.written_realtime_ns / 1e9
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "stale" if self.stale else "not closed"
+        state = "stale" if self.stale else "not closed"
+        if self.closed or self.ended:
+            state = "closed" if self.closed else "ended without close"
         rank = "" if self.rank is None else f"rank {self.rank}, "
         where = f"{rank}pid {self.pid} on {_short(self.host)}"
         return f"<Worker {_short(self.role)}: {where}, {state}>"

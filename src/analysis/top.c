@@ -31,7 +31,7 @@ static enum lp_top_state state_of(const struct lp_top_worker *row, bool known)
     const struct lp_run_worker *worker = row->worker;
     if (worker->closed)
         return LP_TOP_CLOSED;
-    if (worker->source == LP_SOURCE_DEAD_IMAGE)
+    if (worker->ended || worker->source == LP_SOURCE_DEAD_IMAGE)
         return LP_TOP_DIED;
     if (worker->source == LP_SOURCE_FILE && worker->stale)
         return LP_TOP_STALE;
@@ -82,7 +82,7 @@ static void make_worker(const struct making *making, size_t index)
     bool ended = row->state == LP_TOP_CLOSED || row->state == LP_TOP_DIED;
     row->changed = row->state == LP_TOP_NEW ||
                    (making->before != NULL && ended &&
-                    (was == NULL || was->closed != worker->closed || was->source == LP_SOURCE_LIVE_IMAGE));
+                    (was == NULL || (!was->closed && !was->ended && was->source != LP_SOURCE_DEAD_IMAGE)));
 }
 
 /* Those of the earlier reading that left no trace. */
@@ -401,7 +401,8 @@ uint64_t lp_top_span_ns(const struct lp_run *run)
     double span_ns = 0;
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_worker *worker = &run->workers[i];
-        if (worker->source != LP_SOURCE_FILE || worker->closed || worker->stale || !(worker->snapshot_interval_s > 0))
+        if (worker->source != LP_SOURCE_FILE || worker->closed || worker->ended || worker->stale ||
+            !(worker->snapshot_interval_s > 0))
             continue;
         double needed_ns = worker->snapshot_interval_s * SECOND_NS * SPAN_INTERVALS + SPAN_MORE_NS;
         span_ns = needed_ns > span_ns ? needed_ns : span_ns;

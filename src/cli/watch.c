@@ -42,7 +42,7 @@ static double rss_of(const struct lp_run_worker *worker, const char *boot_id)
 {
     uint64_t bytes;
     struct lp_process_ref process = {(uint64_t)worker->pid, worker->pid_namespace, worker->process_start_ticks};
-    bool ended = worker->closed || worker->source == LP_SOURCE_DEAD_IMAGE;
+    bool ended = worker->closed || worker->ended;
     if (ended || *boot_id == '\0' || strcmp(worker->boot_id, boot_id) != 0 || !lp_process_rss(&process, &bytes))
         return NAN;
     return (double)bytes;
@@ -51,7 +51,7 @@ static double rss_of(const struct lp_run_worker *worker, const char *boot_id)
 static int read_entry(const struct lp_watch *watch, struct lp_watch_entry *entry, const char *boot_id, char *message,
                       size_t message_size)
 {
-    const struct lp_run_options options = {.no_samples = true};
+    const struct lp_run_options options = {.no_samples = true, .only_read = true};
     *entry = (struct lp_watch_entry){0};
     if (lp_run_load(&entry->run, watch->dir, &options, message, message_size) != LP_RUN_OK)
         return -1;

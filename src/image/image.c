@@ -41,10 +41,16 @@ int lp_image_open_folder(bool make)
     return fd;
 }
 
-static int lock_file(int fd)
+bool lp_image_lock(int fd, enum lp_image_lock which)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &lock);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool lp_image_is_locked(int fd, enum lp_image_lock which)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 /* A locked file without a name, so that nobody meets it half made. */
@@ -61,7 +67,7 @@ static int create_file(struct lp_image *image, const char *worker)
     lp_image_folder(image->path, sizeof image->path);
     size_t len = strlen(image->path);
     int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
-    if (n < 0 || (size_t)n >= sizeof image->path - len || lock_file(fd) != 0 || fstat(fd, &st) != 0) {
+    if (n < 0 || (size_t)n >= sizeof image->path - len || !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
         close(fd);
         image->path[0] = '\0';
         return -1;
@@ -200,6 +206,16 @@ lp_ref lp_image_alloc(struct lp_image *image, size_t bytes)
             return 0;
     } while (!atomic_compare_exchange_weak(&header->used, &from, from + lines));
     return (lp_ref)(from / LP_LINE);
+}
+
+void lp_image_abandon(struct lp_image *image)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LP_LOCK_OWNER, .l_len = 1};
+    pthread_mutex_lock(&image->grow_lock);
+    if (owns_fd(image))
+        fcntl(image->fd, F_OFD_SETLK, &lock);
+    image->path[0] = '\0'; /* it is not ours to remove any more */
+    pthread_mutex_unlock(&image->grow_lock);
 }
 
 void lp_image_unlink(struct lp_image *image)

@@ -30,7 +30,7 @@
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
 #define LP_IMAGE_MAGIC "LPIMAGE"
-#define LP_IMAGE_VERSION 2u
+#define LP_IMAGE_VERSION 3u
 
 #define LP_LINE 64u
 #define LP_STACK_DEPTH 32u
@@ -141,21 +141,37 @@ enum lp_trouble {
     LP_TROUBLE_KINDS
 };
 
+/* How a process ended: in header.ended, by whoever could tell; 0: nobody could. The status is that of wait(2). */
+#define LP_END_KNOWN 0x80000000u
+
+/* Of the file, taken with fcntl(F_OFD_SETLK): by the owner for as long as its image is open, and by who adopts it. */
+enum lp_image_lock { LP_LOCK_OWNER = 0, LP_LOCK_ADOPTER = 1 };
+
 /* At offset 0. Identity is written before the file gets a name and never changes. */
 struct lp_header {
     char magic[8];
     uint32_t version, layout; /* layout: checksum of the sizes above */
-    uint64_t pid, pid_namespace, process_start_ticks;
+    uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
     char boot_id[40];
     struct lp_stamp started;
-    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC when the owner last showed life outside its phases */
-    _Atomic uint64_t used;         /* bytes handed out */
-    _Atomic uint64_t shared;       /* bytes that are in the file; less than used once private memory had to serve */
+    int64_t rank;         /* -1: none */
+    uint64_t snapshot_ns; /* the flush interval; 0: none */
+    /* When the owner last showed life outside its phases. */
+    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC */
+    _Atomic uint64_t heartbeat_realtime_ns, heartbeat_boottime_ns;
+    _Atomic uint64_t used;   /* bytes handed out */
+    _Atomic uint64_t shared; /* bytes that are in the file; less than used once private memory had to serve */
     _Atomic uint64_t flushes;
     _Atomic uint64_t troubles[LP_TROUBLES];
     _Atomic lp_ref last_slot;
-    lp_ref facts, run_dir, worker; /* names: JSON text of the unchanging facts, absolute path, w_<run>_<pid>_<uuid8> */
-    _Atomic uint32_t closed;
+    lp_ref facts;                  /* name: JSON text of the unchanging facts */
+    lp_ref run_dir, folder;        /* names: absolute path, "workers/<host>" below it */
+    lp_ref worker, run_id;         /* names: w_<run>_<pid>_<uuid8>, and the run's id as it was given */
+    lp_ref role;                   /* name; 0: empty */
+    struct lp_stamp closed_at;     /* valid once closed */
+    _Atomic uint32_t closed;       /* the owner records no more, and writes its last file */
+    _Atomic uint32_t file_is_last; /* and has written it */
+    _Atomic uint32_t ended;        /* LP_END_KNOWN and a status; written by others than the owner too */
     uint32_t measure_cpu;
     _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
 };
@@ -193,6 +209,8 @@ int lp_image_create(struct lp_image *image, const char *worker);
 void lp_image_publish(struct lp_image *image);
 /* Hands out zeroed lines; 0 if there is no room and none can be made. Takes a lock only to grow. Thread-safe. */
 lp_ref lp_image_alloc(struct lp_image *image, size_t bytes);
+/* Lets go of the lock: whoever comes may adopt the file. */
+void lp_image_abandon(struct lp_image *image);
 /* Removes the file and the mapping. */
 void lp_image_destroy(struct lp_image *image);
 /* Removes the file but keeps the memory readable and writable for threads that are still inside. */
@@ -214,6 +232,19 @@ static inline struct lp_header *lp_image_header(const struct lp_image *image)
 static inline void lp_image_trouble(const struct lp_image *image, enum lp_trouble kind)
 {
     atomic_fetch_add_explicit(&lp_image_header(image)->troubles[kind], 1, memory_order_relaxed);
+}
+
+/* Takes a lock of the file open at fd; false if another has it. Lasts until its open file description is closed. */
+bool lp_image_lock(int fd, enum lp_image_lock which);
+bool lp_image_is_locked(int fd, enum lp_image_lock which);
+
+/* The owner lives now. */
+static inline void lp_image_beat(const struct lp_image *image, const struct lp_stamp *now)
+{
+    struct lp_header *header = lp_image_header(image);
+    atomic_store_explicit(&header->heartbeat_realtime_ns, now->realtime_ns, memory_order_relaxed);
+    atomic_store_explicit(&header->heartbeat_boottime_ns, now->boottime_ns, memory_order_relaxed);
+    atomic_store_explicit(&header->heartbeat_ns, now->monotonic_ns, memory_order_relaxed);
 }
 
 /* "/dev/shm/lineprofiler-<uid>"; returns size or more if it does not fit. */

@@ -68,6 +68,13 @@ static bool copy_up_to(struct lp_view *view, size_t size)
     return read_at(view->fd, longer + from, size - from, from);
 }
 
+int lp_view_peek(struct lp_header *header, int fd)
+{
+    struct stat st;
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read_at(fd, (char *)header, sizeof *header, 0);
+    return ok && header_fits(header) ? 0 : -1;
+}
+
 int lp_view_foreign(struct lp_view *view, int fd)
 {
     struct stat st;
@@ -109,6 +116,16 @@ const struct lp_name *lp_view_name(const struct lp_view *view, lp_ref ref)
     if (!name || name->len > LP_NAME_LIMIT || !lp_view_at(view, ref, sizeof *name + name->len))
         return NULL;
     return name;
+}
+
+bool lp_view_text(const struct lp_view *view, lp_ref ref, char *text, size_t size)
+{
+    const struct lp_name *name = lp_view_name(view, ref);
+    if (!name || name->len >= size || memchr(name->bytes, '\0', name->len))
+        return false;
+    memcpy(text, name->bytes, name->len);
+    text[name->len] = '\0';
+    return true;
 }
 
 static bool take_core(const struct lp_core *core, struct lp_core_copy *copy)

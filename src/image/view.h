@@ -42,6 +42,8 @@ struct lp_hist_copy {
 
 /* The owner's own image as it stands. */
 void lp_view_own(struct lp_view *view, const struct lp_image *image);
+/* Reads the header of the image open at fd alone, and checks it as lp_view_foreign does. 0, or -1. */
+int lp_view_peek(struct lp_header *header, int fd);
 /* Copies the image open at fd (kept, not owned) and checks magic, version, layout and size. 0, or -1. */
 int lp_view_foreign(struct lp_view *view, int fd);
 void lp_view_release(struct lp_view *view);
@@ -55,6 +57,9 @@ static inline const struct lp_header *lp_view_header(const struct lp_view *view)
 const void *lp_view_at(const struct lp_view *view, lp_ref ref, size_t bytes);
 /* The name at ref; NULL if there is none. */
 const struct lp_name *lp_view_name(const struct lp_view *view, lp_ref ref);
+/* Copies the name at ref as a text ended by NUL, at most size - 1 bytes; false if there is none, it is longer, or it
+   holds a NUL. */
+bool lp_view_text(const struct lp_view *view, lp_ref ref, char *text, size_t size);
 /* Takes a node's figures whole. */
 void lp_view_core(const struct lp_view *view, const struct lp_node *node, struct lp_core_copy *copy);
 void lp_view_counter(const struct lp_view *view, const struct lp_counter *counter, struct lp_counter_copy *copy);

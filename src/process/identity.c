@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/other.h"
+
 /* Launchers in the order in which their variables count (F2). */
 static const struct launcher {
     const char *name, *rank, *world_size;
@@ -77,84 +79,10 @@ static void read_batch(struct lp_identity *identity)
     }
 }
 
-/* What we need of a stat file. */
-struct stat_line {
-    char state;
-    uint64_t parent;
-    unsigned long threads;
-    uint64_t start_ticks; /* field 22 */
-};
-
-/* The text after so many blanks; NULL if there are fewer. */
-static const char *skip_fields(const char *text, int n)
-{
-    while (text && n-- > 0 && (text = strchr(text, ' ')))
-        text++;
-    return text;
-}
-
-/* False if it cannot be read; errno says why. */
-static bool read_stat(const char *path, struct stat_line *line)
-{
-    char text[1024];
-    ssize_t n = read_file(path, text, sizeof text - 1);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
-    errno = EINVAL;
-    const char *state = skip_fields(strrchr(text, ')'), 1); /* the command before it may hold anything */
-    const char *threads = skip_fields(state, 17), *start_ticks = skip_fields(threads, 2);
-    if (!start_ticks)
-        return false;
-    line->state = *state;
-    line->parent = strtoull(skip_fields(state, 1), NULL, 10);
-    line->threads = strtoul(threads, NULL, 10);
-    line->start_ticks = strtoull(start_ticks, NULL, 10);
-    return true;
-}
-
-static uint64_t pid_namespace(void)
+uint64_t lp_pid_namespace(void)
 {
     struct stat st;
     return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
-
-enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
-{
-    char path[64];
-    struct stat_line line;
-    if (process->pid_namespace == 0 || process->pid_namespace != pid_namespace() || process->start_ticks == 0)
-        return LP_PROCESS_UNKNOWN;
-    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process->pid);
-    if (!read_stat(path, &line))
-        return errno == ENOENT || errno == ESRCH ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
-    /* A main thread that ended alone looks like a zombie too. */
-    bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
-    return line.start_ticks != process->start_ticks || ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
-}
-
-bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks)
-{
-    char path[64];
-    struct stat_line line;
-    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    if (!read_stat(path, &line))
-        return false;
-    *parent = line.parent;
-    *start_ticks = line.start_ticks;
-    return true;
-}
-
-bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)
-{
-    char path[96], text[96], *end;
-    snprintf(path, sizeof path, "/proc/%llu/task/%llu/schedstat", (unsigned long long)pid, (unsigned long long)tid);
-    ssize_t n = read_file(path, text, sizeof text - 1);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
-    *cpu_ns = strtoull(text, &end, 10); /* the first of three figures; all are 0 where the kernel does not count */
-    return end != text && *cpu_ns > 0;
 }
 
 void lp_boot_id_read(char *boot_id, size_t size)
@@ -192,15 +120,14 @@ static void read_command(struct lp_identity *identity)
 
 void lp_identity_read(struct lp_identity *identity)
 {
-    struct stat_line line;
+    uint64_t parent;
     memset(identity, 0, sizeof *identity);
     identity->pid = getpid();
     identity->parent_pid = getppid();
-    identity->pid_namespace = pid_namespace();
+    identity->pid_namespace = lp_pid_namespace();
     if (gethostname(identity->host, sizeof identity->host - 1) != 0 || !identity->host[0])
         snprintf(identity->host, sizeof identity->host, "unknown");
-    if (read_stat("/proc/self/stat", &line))
-        identity->process_start_ticks = line.start_ticks;
+    lp_process_parent((uint64_t)identity->pid, &parent, &identity->process_start_ticks);
     lp_boot_id_read(identity->boot_id, sizeof identity->boot_id);
     read_launcher(identity);
     read_batch(identity);

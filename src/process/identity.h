@@ -33,19 +33,7 @@ void lp_identity_read(struct lp_identity *identity);
 /* This machine's boot id, "" if unknown. */
 void lp_boot_id_read(char *boot_id, size_t size);
 
-/* A process of this boot, named for ever. */
-struct lp_process_ref {
-    uint64_t pid, pid_namespace, start_ticks;
-};
-/* UNKNOWN: of another pid namespace, or /proc does not tell. */
-enum lp_process_state { LP_PROCESS_GONE, LP_PROCESS_LIVES, LP_PROCESS_UNKNOWN };
-enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
-
-/* The parent of a process and when the process began (field 22), from /proc; false if it is gone or hidden. A parent in
-   another pid namespace is 0. */
-bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks);
-
-/* CPU time that a thread of a process in this pid namespace has used, from /proc; false if it cannot be told. */
-bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns);
+/* Inode of /proc/self/ns/pid; 0 unknown. */
+uint64_t lp_pid_namespace(void);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef LP_PROCESS_MEMORY_H
 #define LP_PROCESS_MEMORY_H
 
-#include "process/identity.h"
+#include "process/other.h"
 
 /* False if the process is not known to live: it is gone, of another pid namespace, or hidden. */
 bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes);

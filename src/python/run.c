@@ -186,7 +186,7 @@ static PyObject *make_worker(const void *elements, size_t i)
     const struct lp_run_worker *worker = (const struct lp_run_worker *)elements + i;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:N,s:N,"
-        "s:N,s:N,s:N,s:s,s:N,s:N}",
+        "s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N}",
         "name", from_text(&worker->worker), "run_id", from_text(&worker->run_id), "role", from_text(&worker->role),
         "host", from_text(&worker->host), "job_id", from_optional_text(&worker->job_id), "runtime",
         from_optional_text(&worker->runtime), "job_system", from_optional(worker->job_system), "launcher",
@@ -197,11 +197,13 @@ static PyObject *make_worker(const void *elements, size_t i)
         "started", from_stamp(&worker->started), "written", from_stamp(&worker->written), "snapshot_interval_s",
         from_interval(worker->snapshot_interval_s), "flush", (unsigned long long)worker->flush, "threads",
         (unsigned long long)worker->threads, "root_wall_ns", (unsigned long long)worker->root_wall_ns, "silent_ns",
-        (unsigned long long)worker->silent_ns, "closed", PyBool_FromLong(worker->closed), "measure_cpu",
-        PyBool_FromLong(worker->measure_cpu), "private_image", PyBool_FromLong(worker->private_image),
-        "run_id_generated", PyBool_FromLong(worker->run_id_generated), "stale", PyBool_FromLong(worker->stale),
-        "source", sources[worker->source], "troubles", make_tuple(worker->troubles, worker->n_troubles, make_trouble),
-        "open", make_tuple(worker->open, worker->n_open, make_open));
+        (unsigned long long)worker->silent_ns, "closed", PyBool_FromLong(worker->closed), "ended",
+        PyBool_FromLong(worker->ended), "end_signal", from_rank(worker->signal), "exit_status",
+        from_rank(worker->exit_status), "measure_cpu", PyBool_FromLong(worker->measure_cpu), "private_image",
+        PyBool_FromLong(worker->private_image), "run_id_generated", PyBool_FromLong(worker->run_id_generated), "stale",
+        PyBool_FromLong(worker->stale), "source", sources[worker->source], "troubles",
+        make_tuple(worker->troubles, worker->n_troubles, make_trouble), "open",
+        make_tuple(worker->open, worker->n_open, make_open));
 }
 
 static PyObject *make_index(const void *elements, size_t i)

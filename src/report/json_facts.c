@@ -37,12 +37,25 @@ static void identity(struct lp_emit *emit, const struct lp_run_worker *worker)
     lp_report_json_string(emit, "library", worker->library);
 }
 
+static void end(struct lp_emit *emit, const struct lp_run_worker *worker)
+{
+    if (!worker->ended) {
+        lp_report_json_null(emit, "ended");
+        return;
+    }
+    lp_report_json_object(emit, "ended");
+    unless_negative(emit, "signal", worker->signal);
+    unless_negative(emit, "exit_status", worker->exit_status);
+    lp_emit_close(emit, '}');
+}
+
 static void state(struct lp_emit *emit, const struct lp_run_worker *worker)
 {
     static const char *const sources[] = {"file", "live_image", "dead_image"};
     lp_report_json_count(emit, "started_realtime_ns", worker->started.realtime_ns);
     lp_report_json_count(emit, "written_realtime_ns", worker->written.realtime_ns);
     lp_report_json_bool(emit, "closed", worker->closed);
+    end(emit, worker);
     lp_report_json_bool(emit, "stale", worker->stale);
     lp_report_json_count(emit, "silent_ns", worker->silent_ns);
     lp_report_json_string(emit, "source", sources[worker->source]);

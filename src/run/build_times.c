@@ -45,7 +45,8 @@ static void bounds(const struct lp_run *run, bool monotonic, uint64_t *first, ui
 static bool is_stale(const struct lp_run_worker *worker, uint64_t age_ns)
 {
     double interval_s = worker->snapshot_interval_s;
-    if (worker->closed || worker->source == LP_SOURCE_LIVE_IMAGE || interval_s < 0 || interval_s > MAX_INTERVAL_S)
+    if (worker->closed || worker->ended || worker->source == LP_SOURCE_LIVE_IMAGE || interval_s < 0 ||
+        interval_s > MAX_INTERVAL_S)
         return false;
     return age_ns > STALE_NS && (double)age_ns > STALE_INTERVALS * interval_s * (double)SECOND_NS;
 }

@@ -1,5 +1,7 @@
 #include "run/caveats.h"
 
+#include <signal.h>
+
 /* Compared by address. */
 static const char stale[] = "stale", open_phase[] = "open", unclosed[] = "unclosed";
 
@@ -22,12 +24,42 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
                         lp_run_plural(worker->n_open - 1));
 }
 
+static const char *signal_name(int64_t number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+        {SIGINT, "SIGINT"},   {SIGHUP, "SIGHUP"},   {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},   {SIGQUIT, "SIGQUIT"},
+        {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].number == number)
+            return names[i].name;
+    return NULL;
+}
+
+static void add_end(struct lp_run_line *line, const struct lp_run_worker *worker)
+{
+    const char *name = signal_name(worker->signal);
+    if (name)
+        lp_run_line_add(line, ", killed by %s", name);
+    else if (worker->signal > 0)
+        lp_run_line_add(line, ", killed by signal %lld", (long long)worker->signal);
+    else if (worker->exit_status >= 0)
+        lp_run_line_add(line, ", with exit status %lld", (long long)worker->exit_status);
+    if (worker->n_open)
+        lp_run_line_add(line, worker->signal > 0 || worker->exit_status >= 0 ? "," : "");
+}
+
 /* What is known of a worker that did not close: that it ended, or only when it wrote last. */
 static void describe(struct lp_run_line *line, const struct lp_run_worker *worker)
 {
     lp_run_line_worker(line, worker);
-    if (worker->source == LP_SOURCE_DEAD_IMAGE) {
+    if (worker->ended) {
         lp_run_line_add(line, " ended without close");
+        add_end(line, worker);
     } else if (worker->stale) {
         lp_run_line_add(line, " stopped writing ");
         lp_run_line_duration(line, worker->silent_ns);

@@ -139,6 +139,21 @@ static int parse_stamp(const json_t *json, const char *key, struct lp_run_stamp 
     return 0;
 }
 
+static int parse_end(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
+{
+    json_t *ended = json_object_get(json, "ended");
+    document->ended = ended && !json_is_null(ended);
+    document->signal = document->exit_status = -1;
+    if (!document->ended)
+        return 0;
+    if (lp_run_field_object(json, "ended", &ended, fault) < 0)
+        return -1;
+    if (lp_run_field_count_or_null(ended, "signal", 1, &document->signal, fault) < 0 ||
+        lp_run_field_count_or_null(ended, "exit_status", 0, &document->exit_status, fault) < 0)
+        return lp_run_fault_within(fault, "ended.");
+    return 0;
+}
+
 static int parse_state(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     json_t *clock;
@@ -148,7 +163,7 @@ static int parse_state(struct lp_run_document *document, const json_t *json, str
     if (document->written.monotonic_ns < document->started.monotonic_ns)
         return lp_run_fault_set(fault, "written.monotonic_ns: before started");
     if (lp_run_field_either(json, "state", "running", "closed", &document->closed, fault) < 0 ||
-        lp_run_field_count(json, "flush", 1, &document->flush, fault) < 0 ||
+        parse_end(document, json, fault) < 0 || lp_run_field_count(json, "flush", 1, &document->flush, fault) < 0 ||
         lp_run_field_either(json, "image", "shared", "private", &document->private_image, fault) < 0 ||
         lp_run_field_object(json, "clock", &clock, fault) < 0)
         return -1;

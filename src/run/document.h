@@ -64,6 +64,8 @@ struct lp_run_document {
     struct lp_run_stamp started, written;
     double snapshot_interval_s; /* -1: none */
     uint64_t flush;
+    bool ended;                  /* Its process is gone, and it did not close. */
+    int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
     bool closed, measure_cpu, thread_names, private_image, run_id_generated;
     bool short_of_memory; /* Its troubles say so: histograms may lack entries. */
 

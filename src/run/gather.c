@@ -103,7 +103,7 @@ static int refuse_file(struct lp_run_gather *gather, const char *path, const cha
 
 static bool image_beats(const struct lp_run_image *image, const struct lp_run_document *file)
 {
-    if (file->closed || image->partial)
+    if (file->closed || file->ended || image->partial)
         return false;
     if (image->source == LP_SOURCE_DEAD_IMAGE)
         return image->flush >= file->flush;

@@ -1,7 +1,7 @@
 /*
  * gather: every document of a run directory taken in - from files, from images - and each worker counted once.
  *
- * Owns: which of several documents of one worker is used, and what could not be read. A closed file is final. Else a
+ * Owns: which of several documents of one worker is used, and what could not be read. A file is final if its worker closed or is known to have ended. Else a
  * living worker's image beats a file written before it was copied, and a dead worker's image beats every file of its
  * flushes: its written stamp is when it was last seen, which may be before the last flush. An image that went on in
  * private memory shows the rest of us but a part, and yields to any file. Of files under different names the first is

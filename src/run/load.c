@@ -9,6 +9,7 @@
 #include "run/build.h"
 #include "run/caveats.h"
 #include "run/live.h"
+#include "worker/adopt.h"
 
 #define FILES_BETWEEN_PROGRESS 256
 
@@ -159,6 +160,8 @@ static int build(struct load *load, struct lp_run_attempt *newest)
 static int find_documents(struct load *load)
 {
     bool images = !load->options || !load->options->no_images;
+    if (images && !(load->options && load->options->only_read))
+        lp_adopt(&(struct lp_adoption){.run_dir = load->dir});
     if (images && lp_run_live_each(load->dir, lp_run_gather_image, &load->gather) != 0)
         return fail_memory(load);
     if (lp_run_scan(&load->files, load->dir_fd) < 0)

@@ -132,8 +132,10 @@ struct lp_run_worker {
     bool root_cpu_known;                  /* As cpu_known of a phase. */
     bool calls_estimated, root_estimated; /* Sampled phases are among them. */
     bool closed, measure_cpu, private_image, run_id_generated;
-    uint64_t silent_ns; /* From its last write to the run's end, by the clock that runtime_ns is taken by. */
-    bool stale;         /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
+    bool ended;                  /* Its process is gone without having closed it; written is when it was last seen. */
+    int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
+    uint64_t silent_ns;          /* From its last write to the run's end, by the clock that runtime_ns is taken by. */
+    bool stale; /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
     enum lp_run_source source;
     struct lp_run_trouble *troubles;
     size_t n_troubles;
@@ -207,6 +209,7 @@ struct lp_run {
 struct lp_run_options {
     bool no_samples;
     bool no_images; /* Read files only: for tests and for directories copied from elsewhere. */
+    bool only_read; /* Leave what dead workers have left in shared memory there: else it is written to their files. */
     void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called every few hundred files. */
     void *progress_context;
 };

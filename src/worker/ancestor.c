@@ -10,6 +10,7 @@
 
 #include "image/view.h"
 #include "process/identity.h"
+#include "process/other.h"
 
 #define PARENTS 64 /* a longer line of them is not looked through */
 
@@ -63,72 +64,10 @@ static size_t place_of(const struct search *search, uint64_t pid)
     return i;
 }
 
-/* A text of the image, ended by NUL; false if it is not there whole, or does not fit. */
+/* A text that is not empty. */
 static bool copy_text(char *text, size_t size, const struct lp_view *view, lp_ref ref)
 {
-    const struct lp_name *name = lp_view_name(view, ref);
-    if (!name || name->len == 0 || name->len >= size || memchr(name->bytes, '\0', name->len))
-        return false;
-    memcpy(text, name->bytes, name->len);
-    text[name->len] = '\0';
-    return true;
-}
-
-static unsigned hex_value(const char *digits, size_t n)
-{
-    char text[5] = "";
-    memcpy(text, digits, n);
-    return (unsigned)strtoul(text, NULL, 16);
-}
-
-/* One character of a text as the emitter writes it (base/emit.h), p pointing at the backslash; returns how many bytes it
-   took, 0 if it is none of those. */
-static size_t unescape(const char *p, size_t left, char *out, size_t *n_out)
-{
-    if (left >= 2 && p[1] == '"') {
-        out[(*n_out)++] = '"';
-        return 2;
-    }
-    if (left >= 6 && p[1] == 'u') { /* a control character */
-        out[(*n_out)++] = (char)hex_value(p + 2, 4);
-        return 6;
-    }
-    if (left >= 4 && memcmp(p, "\\\\\\\\", 4) == 0) {
-        out[(*n_out)++] = '\\';
-        return 4;
-    }
-    if (left >= 7 && memcmp(p, "\\\\u", 3) == 0) { /* a lone surrogate */
-        unsigned point = hex_value(p + 3, 4);
-        out[(*n_out)++] = (char)(0xe0u | point >> 12);
-        out[(*n_out)++] = (char)(0x80u | (point >> 6 & 0x3fu));
-        out[(*n_out)++] = (char)(0x80u | (point & 0x3fu));
-        return 7;
-    }
-    return 0;
-}
-
-/* The run id as it was given, out of the JSON text of the facts. */
-static bool copy_run_id(char *run_id, const struct lp_view *view)
-{
-    static const char key[] = "\"run_id\":\"";
-    const struct lp_name *facts = lp_view_name(view, lp_view_header(view)->facts);
-    const char *p = facts ? memmem(facts->bytes, facts->len, key, sizeof key - 1) : NULL;
-    if (!p)
-        return false;
-    const char *end = facts->bytes + facts->len;
-    size_t n = 0;
-    for (p += sizeof key - 1; p < end && *p != '"';) {
-        size_t step = 1;
-        if (*p != '\\')
-            run_id[n++] = *p;
-        else
-            step = unescape(p, (size_t)(end - p), run_id, &n);
-        if (step == 0 || n > LP_ANCESTOR_RUN_ID_BYTES)
-            return false;
-        p += step;
-    }
-    run_id[n] = '\0';
-    return p < end && n > 0;
+    return lp_view_text(view, ref, text, size) && text[0] != '\0';
 }
 
 static bool is_same_folder(const char *path, const struct stat *folder)
@@ -151,7 +90,7 @@ static void consider(struct search *search, const struct lp_view *view, size_t p
         return;
     if (!copy_text(ancestor.run_dir, sizeof ancestor.run_dir, view, header->run_dir) ||
         !copy_text(ancestor.worker, sizeof ancestor.worker, view, header->worker) ||
-        !copy_run_id(ancestor.run_id, view))
+        !copy_text(ancestor.run_id, sizeof ancestor.run_id, view, header->run_id))
         return;
     if (!search->any_run_dir && !is_same_folder(ancestor.run_dir, &search->run_dir))
         return;
@@ -184,15 +123,9 @@ static void look_through(struct search *search, DIR *folder)
     }
 }
 
-static uint64_t own_pid_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
-
 bool lp_ancestor_find(struct lp_ancestor *found, const char *run_dir)
 {
-    struct search search = {.found = found, .any_run_dir = !run_dir, .pid_namespace = own_pid_namespace()};
+    struct search search = {.found = found, .any_run_dir = !run_dir, .pid_namespace = lp_pid_namespace()};
     if (search.pid_namespace == 0 || (run_dir && stat(run_dir, &search.run_dir) != 0))
         return false;
     search.folder = lp_image_open_folder(false);

@@ -25,7 +25,7 @@ struct lp_ancestor {
     uint64_t opened_boottime_ns; /* when its profiler was opened */
     char worker[256];            /* w_<run>_<pid>_<uuid8> */
     char run_dir[PATH_MAX];      /* absolute */
-    char run_id[LP_ANCESTOR_RUN_ID_BYTES + 4];
+    char run_id[LP_ANCESTOR_RUN_ID_BYTES + 1];
 };
 
 /* Finds the open profiler of the nearest ancestor that has one; the one opened last, if it has several. run_dir: only

@@ -1,6 +1,9 @@
 #include "worker/document.h"
 
+#include <sys/wait.h>
+
 #include "clock/cpu.h"
+#include "process/other.h"
 #include "worker/internal.h"
 
 #define HIST_TRIES 4
@@ -426,6 +429,26 @@ static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+/* How the process ended, of one that did not close. */
+static void emit_end(struct lp_emit *emit, const struct lp_header *header)
+{
+    uint32_t ended = GET(header->ended);
+    int status = (int)(ended & ~LP_END_KNOWN);
+    bool known = ended & LP_END_KNOWN;
+    lp_emit_open(emit, '{');
+    lp_emit_key(emit, "signal");
+    if (known && WIFSIGNALED(status))
+        lp_emit_i64(emit, WTERMSIG(status));
+    else
+        lp_emit_null(emit);
+    lp_emit_key(emit, "exit_status");
+    if (known && WIFEXITED(status))
+        lp_emit_i64(emit, WEXITSTATUS(status));
+    else
+        lp_emit_null(emit);
+    lp_emit_close(emit, '}');
+}
+
 void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
                       enum lp_document_owner owner)
 {
@@ -442,6 +465,11 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_stamp(emit, "written", written);
     lp_emit_key(emit, "state");
     lp_emit_string(emit, GET(header->closed) ? "closed" : "running");
+    lp_emit_key(emit, "ended");
+    if (owner == LP_OWNER_GONE && !GET(header->closed))
+        emit_end(emit, header);
+    else
+        lp_emit_null(emit);
     lp_emit_key(emit, "flush");
     lp_emit_u64(emit, flushes ? flushes : 1);
     emit_clock(emit, header);

@@ -180,26 +180,44 @@ static lp_ref put_name(struct lp_worker *worker, const char *bytes, size_t len)
     return ref;
 }
 
-int lp_worker_put_facts(struct lp_worker *worker)
+static int put_facts_text(struct lp_worker *worker)
 {
     struct lp_header *header = lp_image_header(&worker->recorder.image);
-    const struct lp_identity *identity = &worker->identity;
     struct lp_emit emit;
     struct lp_buffer facts = {0};
     lp_emit_init(&emit, lp_buffer_put, &facts);
     emit_facts(&emit, worker);
-    if (lp_emit_end(&emit) == 0) {
+    if (lp_emit_end(&emit) == 0)
         header->facts = put_name(worker, facts.bytes, facts.len);
-        header->run_dir = put_name(worker, worker->run_dir, strlen(worker->run_dir));
-        header->worker = put_name(worker, worker->name, strlen(worker->name));
-    }
     free(facts.bytes);
+    return header->facts ? 0 : -1;
+}
+
+static int put_names(struct lp_worker *worker)
+{
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    const char *folder = worker->folder + strlen(worker->run_dir) + 1;
+    header->run_dir = put_name(worker, worker->run_dir, strlen(worker->run_dir));
+    header->folder = put_name(worker, folder, strlen(folder));
+    header->worker = put_name(worker, worker->name, strlen(worker->name));
+    header->run_id = put_name(worker, worker->run_id, strlen(worker->run_id));
+    header->role = worker->role_len ? put_name(worker, worker->role, worker->role_len) : 0;
+    return header->run_dir && header->folder && header->worker && header->run_id ? 0 : -1;
+}
+
+int lp_worker_put_facts(struct lp_worker *worker)
+{
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    const struct lp_identity *identity = &worker->identity;
     header->pid = (uint64_t)identity->pid;
+    header->parent_pid = (uint64_t)identity->parent_pid;
     header->pid_namespace = identity->pid_namespace;
     header->process_start_ticks = identity->process_start_ticks;
     memcpy(header->boot_id, identity->boot_id, sizeof header->boot_id);
     header->started = worker->started;
+    header->rank = identity->rank;
+    header->snapshot_ns = worker->snapshot_ns;
     header->measure_cpu = worker->recorder.measure_cpu;
-    atomic_store(&header->heartbeat_ns, worker->started.monotonic_ns);
-    return header->facts && header->run_dir && header->worker ? 0 : -1;
+    lp_image_beat(&worker->recorder.image, &worker->started);
+    return put_facts_text(worker) == 0 ? put_names(worker) : -1;
 }

@@ -1,8 +1,6 @@
-/* The worker's file: replaced as a whole, or not at all. */
+/* The worker's file: when it is written, and what is noted of that. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,40 +8,7 @@
 
 #include "worker/document.h"
 #include "worker/internal.h"
-
-/* write(), but a file size limit is an error (EFBIG) and no SIGXFSZ, which would end the program. */
-static ssize_t write_some(int fd, const char *bytes, size_t len)
-{
-    const struct timespec no_time = {0};
-    sigset_t limit, before, pending;
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &limit, &before);
-    sigpending(&pending);
-    ssize_t n = write(fd, bytes, len);
-    int why = errno;
-    if (n < 0 && why == EFBIG && !sigismember(&pending, SIGXFSZ))
-        sigtimedwait(&limit, NULL, &no_time);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = why;
-    return n;
-}
-
-int lp_write_all(void *fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write_some(*(int *)fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = n == 0 ? ENOSPC : errno;
-            return -1;
-        }
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
+#include "worker/publish.h"
 
 /* mkdir -p. The path is changed and restored. */
 static int make_folders(char *path)
@@ -74,10 +39,11 @@ int lp_worker_make_folder(struct lp_worker *worker)
 /* The folder open for use; made anew if somebody removed it. */
 static int open_folder(struct lp_worker *worker)
 {
-    int folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *below = worker->folder + strlen(worker->run_dir) + 1;
+    int folder = lp_publish_open(worker->run_dir, below, false);
     if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
         lp_metadata_add(worker);
-        folder = open(worker->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        folder = lp_publish_open(worker->run_dir, below, false);
     }
     return folder;
 }
@@ -89,43 +55,18 @@ static void take_troubles(struct lp_header *header)
     atomic_store(&header->wall_source, lp_wall_source());
 }
 
-static int write_document(struct lp_worker *worker, int fd)
+static struct lp_stamp moment(struct lp_worker *worker)
 {
-    struct lp_emit emit;
-    struct lp_view view;
-    struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
-    lp_emit_init(&emit, lp_write_all, &fd);
-    lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
-    if (lp_emit_end(&emit) != 0)
-        return -1;
-    return fsync(fd);
+    const struct lp_header *header = lp_image_header(&worker->recorder.image);
+    return atomic_load(&worker->closed) ? header->closed_at : lp_stamp_now();
 }
 
-/* Writes <name>.json.tmp and renames it; the folder is open. */
 static int replace_file(struct lp_worker *worker, int folder)
 {
-    char name[LP_FILE_NAME_BYTES + 8], temporary[LP_FILE_NAME_BYTES + 16];
-    snprintf(name, sizeof name, "%s.json", worker->name);
-    snprintf(temporary, sizeof temporary, "%s.tmp", name);
-    unlinkat(folder, temporary, 0); /* our own, left by an attempt that was cut off */
-    int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return -1;
-    int failed = write_document(worker, fd);
-    int why = errno;
-    if (close(fd) != 0 && !failed) {
-        failed = -1;
-        why = errno;
-    }
-    if (!failed && renameat(folder, temporary, folder, name) == 0) {
-        fsync(folder); /* some file systems cannot sync a folder; the file itself is safe */
-        return 0;
-    }
-    why = failed ? why : errno;
-    unlinkat(folder, temporary, 0);
-    errno = why;
-    return -1;
+    struct lp_view view;
+    struct lp_stamp now = moment(worker);
+    lp_view_own(&view, &worker->recorder.image);
+    return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
 }
 
 int lp_worker_write_locked(struct lp_worker *worker)
@@ -172,13 +113,13 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     if (!lp_record_is_here())
         return NULL;
     pthread_mutex_lock(&worker->flush);
-    struct lp_stamp now = atomic_load(&worker->closed) ? worker->closed_at : lp_stamp_now();
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
         pthread_mutex_unlock(&worker->flush);
         errno = 0;
         return NULL;
     }
+    struct lp_stamp now = moment(worker);
     take_troubles(header);
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);

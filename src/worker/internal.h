@@ -19,6 +19,9 @@
 #define LP_ROLE_BYTES (64u << 10)
 #define LP_FILE_NAME_BYTES 256
 
+/* Bytes of a dead worker's image: larger ones are not for the memory of a program that trains. */
+#define LP_ADOPTS_AT_MOST (8u << 20)
+
 struct lp_keeper {
     pthread_mutex_t lock; /* guards stop to orphan */
     sem_t wake;           /* something is asked for: to end, or to write */
@@ -62,9 +65,8 @@ struct lp_worker {
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
     _Atomic bool closed;
-    int close_status;          /* guarded by life */
-    struct lp_stamp closed_at; /* guarded by flush */
-    struct lp_worker *next;    /* guarded by the registry in fork.c */
+    int close_status;       /* guarded by life */
+    struct lp_worker *next; /* guarded by the registry in fork.c */
 };
 
 /* facts.c */
@@ -87,8 +89,6 @@ int lp_worker_write_locked(struct lp_worker *worker);
 int lp_worker_flush(struct lp_worker *worker);
 /* The same in a signal handler: unless somebody is at it, or the folder is gone. */
 void lp_worker_try_flush(struct lp_worker *worker);
-/* Writes all of bytes, restarting when interrupted; the context of an emitter's put is a pointer to the descriptor. */
-int lp_write_all(void *fd, const char *bytes, size_t len);
 
 /* metadata.c */
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */

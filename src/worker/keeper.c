@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/adopt.h"
 #include "worker/internal.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
@@ -57,6 +58,25 @@ static bool stopped_before(struct lp_keeper *keeper, uint64_t until_ns)
             return leaving;
         late = sem_clockwait(&keeper->wake, CLOCK_MONOTONIC, &until) != 0 && errno == ETIMEDOUT;
     }
+}
+
+/* Between two images of dead workers: whether something is more urgent. */
+static bool is_needed(void *context)
+{
+    struct lp_keeper *keeper = context;
+    pthread_mutex_lock(&keeper->lock);
+    bool stop = keeper->stop;
+    pthread_mutex_unlock(&keeper->lock);
+    return stop || write_is_due(keeper);
+}
+
+static void adopt(struct lp_worker *worker, bool abandoned)
+{
+    lp_adopt(&(struct lp_adoption){.run_dir = worker->run_dir,
+                                   .abandoned = abandoned,
+                                   .largest = LP_ADOPTS_AT_MOST,
+                                   .stop = is_needed,
+                                   .context = &worker->keeper});
 }
 
 static uint64_t tick_ns(const struct lp_worker *worker)
@@ -119,14 +139,20 @@ static void *keep(void *context)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
     uint64_t next_tick = lp_monotonic_ns(), next_wake;
+    bool looked_around = false;
     atomic_store(&keeper->serves, gettid());
     do {
-        uint64_t now = lp_monotonic_ns(), requested = atomic_load(&keeper->requested);
+        struct lp_stamp stamp = lp_stamp_now();
+        uint64_t now = stamp.monotonic_ns, requested = atomic_load(&keeper->requested);
         bool flush_is_due = worker->snapshot_ns && now >= keeper->next_flush_ns;
-        atomic_store(&lp_image_header(&worker->recorder.image)->heartbeat_ns, now);
+        lp_image_beat(&worker->recorder.image, &stamp);
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
         atomic_store(&keeper->served, requested);
+        if (flush_is_due || !looked_around) {
+            adopt(worker, !looked_around);
+            looked_around = true;
+        }
         if (flush_is_due) {
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);

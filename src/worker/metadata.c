@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "worker/internal.h"
+#include "worker/publish.h"
 
 #define LOCK "metadata.json.lock"
 #define LARGEST_METADATA (16 << 20)

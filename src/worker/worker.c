@@ -7,8 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/adopt.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
+
+#define ADOPTION_AT_CLOSE_NS 1000000000u
 
 static int say(char *message, size_t size, int status, const char *format, ...) LP_PRINTF(4, 5);
 
@@ -242,14 +245,28 @@ static int write_last(struct lp_worker *worker)
 {
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     pthread_mutex_lock(&worker->flush);
-    worker->closed_at = lp_stamp_now();
+    header->closed_at = lp_stamp_now();
     atomic_store(&worker->closed, true);
     atomic_store(&header->closed, 1);
     int failed = lp_worker_write_locked(worker);
+    atomic_store(&header->file_is_last, !failed);
     int why = errno;
     pthread_mutex_unlock(&worker->flush);
     errno = why;
     return failed;
+}
+
+static bool is_late(void *until_ns)
+{
+    return lp_monotonic_ns() > *(uint64_t *)until_ns;
+}
+
+/* Of the same run: of those that died since the last flush, or of all if nothing was ever flushed but this. */
+static void adopt_dead(const struct lp_worker *worker)
+{
+    uint64_t until_ns = lp_monotonic_ns() + ADOPTION_AT_CLOSE_NS;
+    lp_adopt(&(struct lp_adoption){
+        .run_dir = worker->run_dir, .largest = LP_ADOPTS_AT_MOST, .stop = is_late, .context = &until_ns});
 }
 
 int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size)
@@ -273,6 +290,9 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
                 write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
             if (worker->close_status == LP_WORKER_OK)
                 lp_image_unlink(&worker->recorder.image);
+            else
+                lp_image_abandon(&worker->recorder.image);
+            adopt_dead(worker);
         }
     }
     int status = worker->close_status;
@@ -297,8 +317,6 @@ void lp_worker_dispose(struct lp_worker *worker)
     if (worker->flushed_release)
         worker->flushed_release(worker->flushed_context);
     lp_recorder_release(&worker->recorder);
-    if (worker->close_status != LP_WORKER_OK)
-        worker->recorder.image.path[0] = '\0'; /* the file stays: it is the only copy */
     lp_image_destroy(&worker->recorder.image);
     pthread_mutex_destroy(&worker->life);
     pthread_mutex_destroy(&worker->flush);

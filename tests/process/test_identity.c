@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include "process/identity.h"
+#include "process/other.h"
 
 static const char *const variables[] = {
     "SLURM_PROCID",

@@ -159,7 +159,7 @@ static enum lp_frame_style style_at(const struct live *live, size_t row, size_t 
     return (enum lp_frame_style)live->frame.cells[row * live->frame.columns + column].style;
 }
 
-#define NONE "                      n/a      n/a    n/a        n/a       n/a\n"
+#define NONE "                       n/a      n/a    n/a        n/a       n/a\n"
 
 static void test_phases_at_80x24(void **state)
 {

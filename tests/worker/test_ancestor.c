@@ -254,7 +254,7 @@ static void change_the_header(void *context)
     *header = good, header->closed = 1;
     put_image(name, bytes, len);
     in_grandchild(find_none, NULL);
-    *header = good, header->facts = 1u << 30;
+    *header = good, header->run_id = 1u << 30;
     put_image(name, bytes, len);
     in_grandchild(find_none, NULL);
     *header = good;

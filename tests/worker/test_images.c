@@ -200,7 +200,7 @@ static void test_an_exit_on_another_thread_is_a_sign_of_life(void **state)
     in_child(die_after_an_exit_elsewhere, NULL);
 }
 
-/* Files that are no images, or another boot's, are passed over. */
+/* Files that are no images, or not the one that their name says, are passed over. */
 static void find_among_rubbish(void *context)
 {
     char path[300], images[64];
@@ -229,15 +229,19 @@ static void find_among_rubbish(void *context)
     CHECK(symlink(image->path, path) == 0);
     CHECK_U64((uint64_t)find(folder).n, 1);
 
-    header->boot_id[0] = header->boot_id[0] == 'f' ? 'e' : 'f';
-    snprintf(path, sizeof path, "%s/another_boot.img", images);
+    snprintf(path, sizeof path, "%s/copy.img", images);
     file_write(path, bytes, len);
     CHECK_U64((uint64_t)find(folder).n, 1);
+
+    header->boot_id[0] = header->boot_id[0] == 'f' ? 'e' : 'f'; /* nobody lives from another boot */
+    file_write(image->path, bytes, len);
+    CHECK_U64((uint64_t)find(folder).n, 1);
+    CHECK_U64((uint64_t)find(folder).alive, 0);
     lp_worker_free(worker);
     free(bytes);
 }
 
-static void test_what_is_no_image_of_this_boot(void **state)
+static void test_what_is_no_living_image(void **state)
 {
     (void)state;
     in_child(find_among_rubbish, NULL);
@@ -249,7 +253,7 @@ int main(void)
         in_folder(test_those_of_a_run_directory),
         in_folder(test_a_killed_process),
         in_folder(test_an_exit_on_another_thread_is_a_sign_of_life),
-        in_folder(test_what_is_no_image_of_this_boot),
+        in_folder(test_what_is_no_living_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,167 @@
+#include "worker/adopt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process/identity.h"
+#include "process/other.h"
+#include "process/stamp.h"
+#include "worker/owner.h"
+#include "worker/publish.h"
+#include "worker/walk.h"
+
+#define SECOND_NS 1000000000u
+#define HOUR_NS (3600ull * SECOND_NS)
+#define DAY_S (24 * 3600)
+
+#define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
+
+struct adopting {
+    const struct lp_adoption *wanted;
+    struct stat run_dir;
+    bool have_run_dir;
+    size_t adopted;
+};
+
+/* Where a dead worker's file belongs. */
+struct place {
+    char run_dir[PATH_MAX], folder[300], worker[256];
+};
+
+static bool find_place(struct place *place, const struct lp_view *view, const char *file)
+{
+    const struct lp_header *header = lp_view_header(view);
+    static const char above[] = "workers/";
+    if (!lp_view_text(view, header->run_dir, place->run_dir, sizeof place->run_dir) || place->run_dir[0] != '/' ||
+        !lp_view_text(view, header->folder, place->folder, sizeof place->folder) ||
+        !lp_image_worker(view, file, place->worker, sizeof place->worker))
+        return false;
+    const char *host = place->folder + sizeof above - 1;
+    return strncmp(place->folder, above, sizeof above - 1) == 0 && *host != '\0' && *host != '.' && !strchr(host, '/');
+}
+
+/* Whether the name still stands for the file that is open: else somebody has adopted it meanwhile. */
+static bool still_there(const struct lp_image_file *file)
+{
+    struct stat named, opened;
+    return fstatat(file->folder, file->name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(file->fd, &opened) == 0 &&
+           named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+/* A child of this process that nobody has waited for yet: its end is noted for whoever adopts the image. */
+static void note_end(const struct lp_header *header, int fd)
+{
+    int status;
+    if (GET(header->ended) || header->parent_pid != (uint64_t)getpid() || header->pid_namespace != lp_pid_namespace() ||
+        !lp_process_end_of_child(header->pid, &status))
+        return;
+    uint32_t ended = LP_END_KNOWN | (uint32_t)status;
+    ssize_t n = pwrite(fd, &ended, sizeof ended, offsetof(struct lp_header, ended));
+    (void)n; /* then it is not known */
+}
+
+/* What went on in private memory is lost: the last file may hold more than the rest of the image. */
+static bool file_is_better(const struct lp_view *view, int folder, const char *worker)
+{
+    const struct lp_header *header = lp_view_header(view);
+    bool partial = GET(header->shared) < GET(header->used);
+    return GET(header->file_is_last) || (partial && lp_publish_is_there(folder, worker));
+}
+
+static bool write_out(const struct lp_view *view, const char *file)
+{
+    struct place place;
+    if (!find_place(&place, view, file))
+        return false;
+    int folder = lp_publish_open(place.run_dir, place.folder, true);
+    if (folder < 0)
+        return false;
+    struct lp_stamp seen = lp_owner_seen(view, false);
+    bool done = file_is_better(view, folder, place.worker) ||
+                lp_publish(folder, place.worker, LP_PUBLISH_ADOPTER, view, &seen, LP_OWNER_GONE) == 0;
+    if (done)
+        lp_publish_clean(folder, place.worker, LP_PUBLISH_OWNER);
+    close(folder);
+    return done;
+}
+
+/* How long ago the owner showed life by its clock; by another boot's clock nothing can be said, and all is long ago. */
+static uint64_t silent_ns(const struct lp_header *header)
+{
+    char boot_id[sizeof header->boot_id];
+    uint64_t now_ns = lp_stamp_now().boottime_ns, seen_ns = GET(header->heartbeat_boottime_ns);
+    lp_boot_id_read(boot_id, sizeof boot_id);
+    if (strcmp(boot_id, header->boot_id) != 0)
+        return UINT64_MAX;
+    return now_ns > seen_ns ? now_ns - seen_ns : 0;
+}
+
+static bool run_dir_is_gone(const struct lp_view *view)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    return !lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) ||
+           (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR));
+}
+
+/* With the adopter's lock held. */
+static void settle(struct adopting *adopting, const struct lp_image_file *file, const struct lp_view *view)
+{
+    bool ours = adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
+    uint64_t silence_ns = silent_ns(lp_view_header(view));
+    if (!ours && (!adopting->wanted->abandoned || silence_ns < HOUR_NS))
+        return;
+    if (!ours && run_dir_is_gone(view)) {
+        if (silence_ns / SECOND_NS > DAY_S)
+            unlinkat(file->folder, file->name, 0);
+    } else if (write_out(view, file->name)) {
+        unlinkat(file->folder, file->name, 0);
+        adopting->adopted++;
+    }
+}
+
+/* Nobody of this version will ever read it. */
+static void remove_unreadable(const struct lp_image_file *file)
+{
+    struct stat st;
+    if (fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && time(NULL) - st.st_ctime > 7 * DAY_S &&
+        time(NULL) - st.st_mtime > 7 * DAY_S && !lp_image_is_locked(file->fd, LP_LOCK_OWNER))
+        unlinkat(file->folder, file->name, 0);
+}
+
+static int look_at(void *context, const struct lp_image_file *file)
+{
+    struct adopting *adopting = context;
+    const struct lp_adoption *wanted = adopting->wanted;
+    struct lp_header header;
+    struct lp_view view;
+    if (wanted->stop && wanted->stop(wanted->context))
+        return 1;
+    if (lp_view_peek(&header, file->fd) != 0) {
+        if (wanted->abandoned)
+            remove_unreadable(file);
+        return 0;
+    }
+    if (lp_owner_lives(&header, file->fd) || (wanted->largest && GET(header.used) > wanted->largest) ||
+        !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
+        return 0;
+    note_end(&header, file->fd);
+    if (lp_view_foreign(&view, file->fd) != 0)
+        return 0;
+    settle(adopting, file, &view);
+    lp_view_release(&view);
+    return 0;
+}
+
+size_t lp_adopt(const struct lp_adoption *adoption)
+{
+    struct adopting adopting = {.wanted = adoption};
+    adopting.have_run_dir = stat(adoption->run_dir, &adopting.run_dir) == 0;
+    lp_images_walk(O_RDWR, look_at, &adopting);
+    return adopting.adopted;
+}

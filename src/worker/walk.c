@@ -1,0 +1,54 @@
+#include "worker/walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_image(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 4 && strcmp(name + len - 4, ".img") == 0;
+}
+
+int lp_images_walk(int access, int (*look)(void *context, const struct lp_image_file *file), void *context)
+{
+    const struct dirent *entry;
+    int result = 0, fd = lp_image_open_folder(false);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    while (result == 0 && (entry = readdir(folder))) {
+        if (!is_image(entry->d_name))
+            continue;
+        struct lp_image_file file = {.folder = fd, .name = entry->d_name};
+        file.fd = openat(fd, entry->d_name, access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (file.fd < 0)
+            continue;
+        result = look(context, &file);
+        close(file.fd);
+    }
+    closedir(folder);
+    return result;
+}
+
+bool lp_image_worker(const struct lp_view *view, const char *file, char *worker, size_t size)
+{
+    if (!lp_view_text(view, lp_view_header(view)->worker, worker, size))
+        return false;
+    size_t len = strlen(worker);
+    return strncmp(worker, "w_", 2) == 0 && !strchr(worker, '/') && strncmp(file, worker, len) == 0 &&
+           strcmp(file + len, ".img") == 0;
+}
+
+bool lp_image_belongs(const struct lp_view *view, const struct stat *run_dir)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    return lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) && stat(path, &st) == 0 &&
+           st.st_dev == run_dir->st_dev && st.st_ino == run_dir->st_ino;
+}

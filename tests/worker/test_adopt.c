@@ -1,0 +1,600 @@
+/* What dead workers have left: written out once, whole, and removed; what may be needed stays (F7). */
+#include "support/worker.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+#include "process/identity.h"
+#include "process/stamp.h"
+#include "worker/adopt.h"
+#include "worker/walk.h"
+
+static char *folder;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = folder_make();
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    return 0;
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+static void own_shm(void)
+{
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=64m,mode=1777");
+}
+
+static size_t adopt(const char *run_dir)
+{
+    return lp_adopt(&(struct lp_adoption){.run_dir = run_dir});
+}
+
+static int count_one(void *context, const struct lp_image_file *file)
+{
+    (void)file;
+    ++*(uint64_t *)context;
+    return 0;
+}
+
+static uint64_t images(void)
+{
+    uint64_t n = 0;
+    lp_images_walk(O_RDONLY, count_one, &n);
+    return n;
+}
+
+/* What a worker that is to die tells the test. */
+struct told {
+    char path[512], image[300];
+};
+
+static void tell(int to, const struct lp_worker *worker)
+{
+    struct told told;
+    memset(&told, 0, sizeof told);
+    snprintf(told.path, sizeof told.path, "%s", lp_worker_path(worker));
+    snprintf(told.image, sizeof told.image, "%s", lp_worker_recorder((struct lp_worker *)worker)->image.path);
+    CHECK(write(to, &told, sizeof told) == sizeof told);
+}
+
+/* Starts a process that records seven entries and stays inside "outer", with whatever `then` does. */
+static pid_t start(struct told *told, const char *run_dir, void (*then)(void))
+{
+    int pipes[2];
+    CHECK(pipe(pipes) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        struct lp_entry outer;
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+        struct lp_worker *worker = worker_open(run_dir);
+        CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
+        lp_record_enter(lp_worker_recorder(worker), name_of("outer"), &outer);
+        for (int i = 0; i < 7; i++)
+            worker_record(worker, "a");
+        tell(pipes[1], worker);
+        then();
+        _exit(3);
+    }
+    close(pipes[1]);
+    CHECK(read(pipes[0], told, sizeof *told) == sizeof *told);
+    close(pipes[0]);
+    return pid;
+}
+
+static void do_nothing(void)
+{
+    pause();
+}
+
+static void go_on(void)
+{
+}
+
+static void die(void)
+{
+    raise(SIGKILL);
+}
+
+static void wait_for(pid_t pid)
+{
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+}
+
+static struct told leave_a_dead_one(const char *run_dir)
+{
+    struct told told;
+    wait_for(start(&told, run_dir, die));
+    return told;
+}
+
+static json_int_t end_at(const char *path, const char *key)
+{
+    json_t *document = file_document(path), *ended = json_object_get(document, "ended");
+    CHECK(json_is_object(ended));
+    const json_t *value = json_object_get(ended, key);
+    json_int_t number = json_is_null(value) ? -1 : json_integer_value(value);
+    json_decref(document);
+    return number;
+}
+
+static void check_file(const char *path)
+{
+    json_t *document = file_document(path);
+    CHECK(document != NULL);
+    CHECK(strcmp(text_at(document, "state"), "running") == 0);
+    CHECK_U64(figures_at(document, "outer/a").calls, 7);
+    CHECK_U64(figures_at(document, "outer").open_calls, 1);
+    assert_document_adds_up(document);
+    json_decref(document);
+}
+
+static void adopt_one(void *context)
+{
+    (void)context;
+    own_shm();
+    struct told told = leave_a_dead_one(folder);
+    CHECK_U64(images(), 1);
+    CHECK(file_document(told.path) == NULL); /* it died before its first flush */
+    CHECK_U64(adopt("/no/such/run"), 0);
+    CHECK_U64(adopt(folder), 1);
+    check_file(told.path);
+    CHECK(end_at(told.path, "signal") == -1 && end_at(told.path, "exit_status") == -1); /* the test has waited for it */
+    CHECK_U64(images(), 0);
+    CHECK_U64(adopt(folder), 0);
+}
+
+static void test_a_killed_worker(void **state)
+{
+    (void)state;
+    in_child(adopt_one, NULL);
+}
+
+static void adopt_a_zombie(void *context)
+{
+    struct told told;
+    siginfo_t info;
+    (void)context;
+    own_shm();
+    pid_t killed = start(&told, folder, die);
+    CHECK(waitid(P_PID, (id_t)killed, &info, WEXITED | WNOWAIT) == 0);
+    CHECK_U64(adopt(folder), 1);
+    CHECK(end_at(told.path, "signal") == SIGKILL && end_at(told.path, "exit_status") == -1);
+    wait_for(killed); /* still there to be waited for */
+
+    pid_t left = start(&told, folder, go_on);
+    CHECK(waitid(P_PID, (id_t)left, &info, WEXITED | WNOWAIT) == 0);
+    CHECK_U64(adopt(folder), 1);
+    CHECK(end_at(told.path, "signal") == -1 && end_at(told.path, "exit_status") == 3);
+    wait_for(left);
+}
+
+static void test_how_a_child_ended_is_told(void **state)
+{
+    (void)state;
+    in_child(adopt_a_zombie, NULL);
+}
+
+/* ---- the living ------------------------------------------------------------------------ */
+
+static void close_all(void)
+{
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    pause();
+}
+
+static void become_another_program(void)
+{
+    execlp("sleep", "sleep", "1000", (char *)NULL);
+    _exit(CANNOT);
+}
+
+static bool is_running(pid_t pid, const char *program)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    char *text = file_read(path, NULL);
+    bool is = text && strcmp(text, program) == 0;
+    free(text);
+    return is;
+}
+
+static bool has_closed(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return folder_each(path, NULL, NULL) <= 3;
+}
+
+static void kill_it(pid_t pid)
+{
+    CHECK(kill(pid, SIGKILL) == 0);
+    wait_for(pid);
+}
+
+static void leave_the_living(void *context)
+{
+    struct told told, closed;
+    (void)context;
+    own_shm();
+    pid_t one = start(&told, folder, do_nothing), two = start(&closed, folder, close_all);
+    WAIT_UNTIL(has_closed(two));
+    CHECK_U64(adopt(folder), 0);
+    CHECK_U64(images(), 2);
+    kill_it(one);
+    kill_it(two);
+    CHECK_U64(adopt(folder), 2);
+    check_file(told.path);
+    check_file(closed.path);
+}
+
+static void test_the_living_are_left_alone(void **state)
+{
+    (void)state;
+    in_child(leave_the_living, NULL);
+}
+
+static void adopt_after_exec(void *context)
+{
+    struct told told;
+    (void)context;
+    own_shm();
+    pid_t pid = start(&told, folder, become_another_program);
+    WAIT_UNTIL(is_running(pid, "sleep"));
+    CHECK_U64(adopt(folder), 1);
+    check_file(told.path);
+    CHECK(kill(pid, 0) == 0);
+    kill_it(pid);
+}
+
+static void test_a_process_that_became_another_program_EX11(void **state)
+{
+    (void)state;
+    in_child(adopt_after_exec, NULL);
+}
+
+/* A clone that runs no fork handlers keeps the lock of a dead parent. */
+static void clone_and_die(void)
+{
+    if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0L) == 0) {
+        pause();
+        _exit(0);
+    }
+    raise(SIGKILL);
+}
+
+static void adopt_under_a_clone(void *context)
+{
+    struct told told;
+    (void)context;
+    own_shm();
+    CHECK(setpgid(0, 0) == 0);
+    wait_for(start(&told, folder, clone_and_die));
+    CHECK_U64(adopt(folder), 1);
+    check_file(told.path);
+    kill(0, SIGKILL); /* the clone, and us */
+}
+
+static void test_a_clone_holds_the_lock(void **state)
+{
+    (void)state;
+    int status = run_child(adopt_under_a_clone, NULL);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
+        skip();
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* ---- closed, but not to the end ---------------------------------------------------------- */
+
+static void change_image(const char *path, size_t offset, const void *bytes, size_t len)
+{
+    int fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, bytes, len, (off_t)offset) == (ssize_t)len);
+    close(fd);
+}
+
+#define change_header(path, field, value)                                                                              \
+    do {                                                                                                               \
+        typeof(((struct lp_header *)0)->field) value_ = (value);                                                       \
+        change_image(path, offsetof(struct lp_header, field), &value_, sizeof value_);                                 \
+    } while (0)
+
+static void adopt_closed(void *context)
+{
+    (void)context;
+    own_shm();
+    /* Killed before it had written its last file, which is then written as it would have been. */
+    struct told told = leave_a_dead_one(folder);
+    struct lp_stamp now = lp_stamp_now();
+    change_header(told.image, closed_at, now);
+    change_header(told.image, closed, 1);
+    CHECK_U64(adopt(folder), 1);
+    json_t *document = file_document(told.path);
+    CHECK(strcmp(text_at(document, "state"), "closed") == 0);
+    CHECK(json_is_null(json_object_get(document, "ended")));
+    CHECK_U64(json_u64(json_object_get(document, "written"), "monotonic_ns", 0), now.monotonic_ns);
+    json_decref(document);
+
+    /* Killed after that: only the image is left to remove. */
+    told = leave_a_dead_one(folder);
+    change_header(told.image, closed, 1);
+    change_header(told.image, file_is_last, 1);
+    CHECK_U64(adopt(folder), 1);
+    CHECK(file_document(told.path) == NULL);
+    CHECK_U64(images(), 0);
+}
+
+static void test_a_kill_inside_close(void **state)
+{
+    (void)state;
+    in_child(adopt_closed, NULL);
+}
+
+static void adopt_what_could_not_be_written(void *context)
+{
+    char workers[400], aside[400], message[512];
+    (void)context;
+    own_shm();
+    snprintf(workers, sizeof workers, "%s/workers", folder);
+    snprintf(aside, sizeof aside, "%s/aside", folder);
+    struct lp_worker *worker = worker_open(folder);
+    CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
+    worker_record(worker, "a");
+    CHECK(rename(workers, aside) == 0);
+    file_write(workers, "", 0); /* no folder can be made there */
+    CHECK(lp_worker_close(worker, message, sizeof message) != LP_WORKER_OK);
+    CHECK_U64(adopt(folder), 0); /* nor by others */
+    CHECK_U64(images(), 1);
+    CHECK(unlink(workers) == 0);
+    CHECK_U64(adopt(folder), 1); /* while the process lives */
+    json_t *document = worker_document(worker);
+    CHECK(strcmp(text_at(document, "state"), "closed") == 0);
+    json_decref(document);
+    lp_worker_free(worker);
+    CHECK_U64(images(), 0);
+}
+
+static void test_a_close_that_could_not_write(void **state)
+{
+    (void)state;
+    in_child(adopt_what_could_not_be_written, NULL);
+}
+
+/* What went on in private memory is lost with the process: a flush may have had it. */
+static void adopt_a_part(void *context)
+{
+    size_t len;
+    (void)context;
+    own_shm();
+    struct told told = leave_a_dead_one(folder), whole = leave_a_dead_one(folder);
+    change_header(told.image, used, (uint64_t)1 << 20);
+    change_header(whole.image, used, (uint64_t)1 << 20);
+    file_write(whole.path, "the last flush", 14);
+    CHECK_U64(adopt(folder), 2);
+    check_file(told.path); /* better than nothing */
+    char *text = file_read(whole.path, &len);
+    CHECK(text && strcmp(text, "the last flush") == 0);
+    free(text);
+    CHECK_U64(images(), 0);
+}
+
+static void test_a_part_yields_to_the_last_flush(void **state)
+{
+    (void)state;
+    in_child(adopt_a_part, NULL);
+}
+
+/* ---- once, by many ------------------------------------------------------------------------ */
+
+#define DEAD 12
+#define ADOPTERS 6
+
+static void race(void *context)
+{
+    struct told dead[DEAD];
+    int go[2], results[2];
+    size_t sum = 0, one;
+    (void)context;
+    own_shm();
+    for (int i = 0; i < DEAD; i++)
+        dead[i] = leave_a_dead_one(folder);
+    CHECK(pipe(go) == 0 && pipe(results) == 0);
+    for (int i = 0; i < ADOPTERS; i++)
+        if (fork() == 0) {
+            char byte;
+            close(go[1]);
+            CHECK(read(go[0], &byte, 1) == 0); /* all at once */
+            one = adopt(folder);
+            CHECK(write(results[1], &one, sizeof one) == sizeof one);
+            _exit(0);
+        }
+    close(go[1]);
+    for (int i = 0; i < ADOPTERS; i++) {
+        CHECK(read(results[0], &one, sizeof one) == sizeof one);
+        sum += one;
+    }
+    while (wait(NULL) > 0)
+        continue;
+    CHECK_U64(sum, DEAD);
+    CHECK_U64(images(), 0);
+    for (int i = 0; i < DEAD; i++)
+        check_file(dead[i].path);
+}
+
+static void test_many_at_once(void **state)
+{
+    (void)state;
+    in_child(race, NULL);
+}
+
+static void clean_up(void *context)
+{
+    char half[600];
+    (void)context;
+    own_shm();
+    struct told told = leave_a_dead_one(folder);
+    snprintf(half, sizeof half, "%s.tmp", told.path);
+    file_write(half, "{", 1); /* of a flush that the kill cut off */
+    snprintf(half, sizeof half, "%.*s.json.adopted.tmp", (int)strlen(told.path) - 5, told.path);
+    file_write(half, "{", 1); /* of an adopter that was killed */
+    CHECK_U64(adopt(folder), 1);
+    check_file(told.path);
+    *strrchr(half, '/') = '\0';
+    CHECK_U64((uint64_t)folder_each(half, NULL, NULL), 1);
+}
+
+static void test_half_files_are_removed(void **state)
+{
+    (void)state;
+    in_child(clean_up, NULL);
+}
+
+/* ---- what nobody came for ------------------------------------------------------------------ */
+
+static size_t adopt_abandoned(void)
+{
+    return lp_adopt(&(struct lp_adoption){.run_dir = "/no/such/run", .abandoned = true});
+}
+
+static void let_it_be_silent(const char *image, uint64_t hours)
+{
+    uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME), ago_ns = hours * 3600u * 1000000000u;
+    change_header(image, heartbeat_boottime_ns, now_ns > ago_ns ? now_ns - ago_ns : 0);
+}
+
+static void adopt_others(void *context)
+{
+    (void)context;
+    own_shm();
+    CANNOT_IF(clock_now_ns(CLOCK_BOOTTIME) < 2 * 3600u * (uint64_t)1000000000u);
+    struct told told = leave_a_dead_one(folder);
+    CHECK_U64(adopt_abandoned(), 0); /* its own run may still come */
+    let_it_be_silent(told.image, 2);
+    CHECK_U64(adopt_abandoned(), 1);
+    check_file(told.path);
+    CHECK_U64(images(), 0);
+}
+
+static void test_another_runs_dead_after_an_hour(void **state)
+{
+    (void)state;
+    in_child(adopt_others, NULL);
+}
+
+static void forget_without_a_folder(void *context)
+{
+    char *gone = folder_make();
+    char boot_id[40] = "another boot";
+    (void)context;
+    own_shm();
+    struct told told = leave_a_dead_one(gone);
+    folder_empty(gone);
+    CHECK_U64(adopt(gone), 0);
+    CHECK_U64(adopt_abandoned(), 0);
+    CHECK_U64(images(), 1);
+    change_image(told.image, offsetof(struct lp_header, boot_id), boot_id, sizeof boot_id); /* long ago */
+    CHECK_U64(adopt_abandoned(), 0);
+    CHECK_U64(images(), 0);
+    free(gone);
+}
+
+static void test_images_without_a_run_directory_go_in_time(void **state)
+{
+    (void)state;
+    in_child(forget_without_a_folder, NULL);
+}
+
+/* ---- what an image may say ------------------------------------------------------------------ */
+
+static void put_text(const char *image, size_t field, const char *text)
+{
+    /* Behind all that was handed out, where there is room. */
+    uint64_t place = 60u << 10, end = place + 1024;
+    lp_ref ref = (lp_ref)(place / LP_LINE);
+    uint32_t len = (uint32_t)strlen(text);
+    change_image(image, place, &len, sizeof len);
+    change_image(image, place + offsetof(struct lp_name, bytes), text, len);
+    change_image(image, field, &ref, sizeof ref);
+    change_header(image, used, end);
+}
+
+static void refuse(void *context)
+{
+    static const char *const folders[] = {"workers/../..", "workers/a/b", "workers/", "elsewhere/host", "/tmp", ""};
+    (void)context;
+    own_shm();
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct told told = leave_a_dead_one(folder);
+        put_text(told.image, offsetof(struct lp_header, folder), folders[i]);
+        CHECK_U64(adopt(folder), 0);
+        CHECK(unlink(told.image) == 0);
+    }
+    struct told told = leave_a_dead_one(folder);
+    put_text(told.image, offsetof(struct lp_header, worker), "w_1/../../victim");
+    CHECK_U64(adopt(folder), 0);
+    put_text(told.image, offsetof(struct lp_header, worker), "w_another");
+    CHECK_U64(adopt(folder), 0);
+}
+
+static void test_an_image_cannot_choose_where_it_is_written(void **state)
+{
+    (void)state;
+    in_child(refuse, NULL);
+}
+
+static void refuse_links(void *context)
+{
+    char workers[400];
+    char *victim = folder_make();
+    (void)context;
+    own_shm();
+    struct told told = leave_a_dead_one(folder);
+    snprintf(workers, sizeof workers, "%s/workers", folder);
+    folder_empty(workers);
+    CHECK(symlink(victim, workers) == 0);
+    CHECK_U64(adopt(folder), 0);
+    CHECK_U64((uint64_t)folder_each(victim, NULL, NULL), 0);
+    CHECK(unlink(workers) == 0);
+    CHECK_U64(adopt(folder), 1); /* the folders are made anew */
+    check_file(told.path);
+    folder_remove(victim);
+}
+
+static void test_no_link_is_followed(void **state)
+{
+    (void)state;
+    in_child(refuse_links, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(test_a_killed_worker),
+        in_folder(test_how_a_child_ended_is_told),
+        in_folder(test_the_living_are_left_alone),
+        in_folder(test_a_process_that_became_another_program_EX11),
+        in_folder(test_a_clone_holds_the_lock),
+        in_folder(test_a_kill_inside_close),
+        in_folder(test_a_close_that_could_not_write),
+        in_folder(test_a_part_yields_to_the_last_flush),
+        in_folder(test_many_at_once),
+        in_folder(test_half_files_are_removed),
+        in_folder(test_another_runs_dead_after_an_hour),
+        in_folder(test_images_without_a_run_directory_go_in_time),
+        in_folder(test_an_image_cannot_choose_where_it_is_written),
+        in_folder(test_no_link_is_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
