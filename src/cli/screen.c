@@ -192,6 +192,15 @@ static void define_colours(struct lp_screen *screen, bool wanted)
     init_pair(LP_FRAME_BAD, COLOR_RED, -1);
 }
 
+/* Some terminals say these as if they had not been told to say others. */
+static void define_arrows(void)
+{
+    define_key("\033[A", KEY_UP);
+    define_key("\033[B", KEY_DOWN);
+    define_key("\033[C", KEY_RIGHT);
+    define_key("\033[D", KEY_LEFT);
+}
+
 static int start(struct lp_screen *screen, FILE *out, bool colour, char *message, size_t size)
 {
     screen->has_modes = tcgetattr(fileno(screen->in), &screen->modes) == 0;
@@ -208,6 +217,7 @@ static int start(struct lp_screen *screen, FILE *out, bool colour, char *message
     nonl();
     curs_set(0);
     keypad(stdscr, TRUE);
+    define_arrows();
     nodelay(stdscr, TRUE);
     set_escdelay(ESCAPE_MS);
     define_colours(screen, colour);
