@@ -68,14 +68,16 @@ static uint64_t age(const struct lp_watch_entry *entry, const struct lp_watch_en
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* The newest that is old enough, else the oldest. Those before it are of no more use. */
-static void choose_begin(struct lp_watch *watch, const struct lp_watch_entry *last)
+/* The newest that is old enough, else the oldest. */
+static size_t choose_begin(const struct lp_watch *watch, const struct lp_watch_entry *last)
 {
+    size_t begin = 0;
     uint64_t span_ns = lp_top_span_ns(last->run);
     /* A reading that came a little early is one. */
     span_ns = span_ns > watch->interval_ns / 2 ? span_ns : watch->interval_ns / 2;
-    while (watch->n > 1 && age(&watch->entries[1], last) >= span_ns)
-        forget(watch, 0);
+    while (begin + 1 < watch->n && age(&watch->entries[begin + 1], last) >= span_ns)
+        begin++;
+    return begin;
 }
 
 /* Makes room by the one whose neighbours are closest. */
@@ -103,8 +105,8 @@ int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)
     lp_boot_id_read(boot_id, sizeof boot_id);
     if (read_entry(watch, &last, boot_id, message, message_size) != 0)
         return -1;
-    choose_begin(watch, &last);
-    struct lp_top_reading after = reading_of(&last, boot_id), before = reading_of(&watch->entries[0], boot_id);
+    size_t begin = choose_begin(watch, &last);
+    struct lp_top_reading after = reading_of(&last, boot_id), before = reading_of(&watch->entries[begin], boot_id);
     if (lp_top_make(&top, &after, watch->n > 0 ? &before : NULL) != 0) {
         release_entry(&last);
         snprintf(message, message_size, "out of memory");
@@ -112,6 +114,8 @@ int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)
     }
     lp_top_free(watch->top);
     watch->top = top;
+    while (begin-- > 0)
+        forget(watch, 0);
     if (watch->n == LP_WATCH_KEPT)
         thin_out(watch);
     watch->entries[watch->n++] = last;
