@@ -24,7 +24,8 @@ static const char worker_file[] =
     "  \"sample_interval_s\": null},\n"
     " \"started\": {\"realtime_ns\": 1780000000000000000, \"monotonic_ns\": 1000, \"boottime_ns\": 1000},\n"
     " \"written\": {\"realtime_ns\": 1780000004000000000, \"monotonic_ns\": %d000001000, \"boottime_ns\": 1000},\n"
-    " \"state\": \"running\", \"flush\": 1, \"clock\": {\"wall\": \"tsc\", \"cpu\": \"token\"}, \"image\": \"shared\",\n"
+    " \"state\": \"running\", \"flush\": 1, \"clock\": {\"wall\": \"tsc\", \"cpu\": \"token\"}, \"image\": "
+    "\"shared\",\n"
     " \"threads\": [{\"name\": \"MainThread\", \"tid\": 7, \"alive\": true, \"nodes\": [{},\n"
     "  {\"parent\": 0, \"name\": \"step\", \"calls\": 1, \"wall_ns\": %d000000000, \"cpu_ns\": 250000,\n"
     "   \"hist\": \"143:1\"}]}]}\n";

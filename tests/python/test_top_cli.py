@@ -73,9 +73,7 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def top(
-    *words: object, start: list[str] = NATIVE, **env: str
-) -> subprocess.CompletedProcess[str]:
+def top(*words: object, start: list[str] = NATIVE, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*start, "top", *map(str, words)],
         capture_output=True,
