@@ -238,15 +238,14 @@ static void draw(struct session *session)
     lp_frame_release(&frame);
 }
 
-static void read_again(struct session *session, double interval_s)
+static void read_again(struct session *session)
 {
     struct lp_watch *watch = session->watch;
     bool failed = lp_watch_read(watch, session->message, sizeof session->message) != 0;
     session->view.message = failed ? session->message : NULL;
     double least_s = (double)watch->took_ns * 1e-9 * (WORK_PART - 1);
     session->view.every_s = session->interval_s > least_s ? session->interval_s : least_s;
-    interval_s = interval_s > least_s ? interval_s : least_s;
-    session->next_ns = now_ns() + (uint64_t)(interval_s * 1e9);
+    session->next_ns = now_ns() + (uint64_t)(session->view.every_s * 1e9);
 }
 
 static void cycle_sort(struct lp_top_view *view, bool back)
@@ -455,7 +454,7 @@ static void watch_it(struct session *session)
         if (key != LP_KEY_NONE)
             take_key(session, key);
         else if (!session->view.paused && now_ns() >= session->next_ns)
-            read_again(session, session->interval_s);
+            read_again(session);
     }
 }
 
@@ -468,17 +467,12 @@ static int end_by(int signal)
     return 128 + signal;
 }
 
-static int no_screen(const struct lp_cli *cli, const struct lp_cli_command *command, const char *message)
-{
-    return lp_cli_wrong(cli, command, "%s", message);
-}
-
 static int live(struct lp_watch *watch, const struct lp_top_view *view, const struct choices *choices,
                 const struct lp_cli *cli, const struct lp_cli_command *command)
 {
     struct session session = {.watch = watch, .view = *view, .interval_s = choices->interval_s};
     if (!isatty(fileno(cli->out)) || !isatty(fileno(stdin)))
-        return no_screen(cli, command, "this is no terminal to draw on; --once prints plain text");
+        return lp_cli_wrong(cli, command, "this is no terminal to draw on; --once prints plain text");
     if (lp_watch_read(watch, session.message, sizeof session.message) != 0)
         return lp_cli_wrong(cli, command, "%s", session.message);
     if (choices->filter != NULL)
@@ -487,7 +481,7 @@ static int live(struct lp_watch *watch, const struct lp_top_view *view, const st
     session.view.every_s = choices->interval_s;
     bool colour = lp_cli_colour_wanted(choices->colour, true);
     if (lp_screen_open(&session.screen, stdin, cli->out, colour, session.message, sizeof session.message) != 0)
-        return no_screen(cli, command, session.message);
+        return lp_cli_wrong(cli, command, "%s", session.message);
     watch_it(&session);
     return end_by(lp_screen_close(session.screen));
 }

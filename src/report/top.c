@@ -196,7 +196,7 @@ static void draw_lines(struct lp_frame *frame, const struct lp_top *top, const s
         if (view->mode == LP_TOP_WORKERS)
             lp_top_workers_line(&table, frame, row, &top->workers[lines->lines[i].index]);
         else
-            lp_top_phases_line(&table, frame, row, &lines->lines[i]);
+            lp_top_phases_line(&table, frame, row, top, &lines->lines[i]);
     }
     if (lines->n == 0)
         lp_frame_text(frame, row, 0, LP_FRAME_DIM,

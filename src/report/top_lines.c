@@ -300,7 +300,7 @@ static int add_role(struct lp_top_lines *lines, const struct lp_top *top, const 
     if (!error && (named || counted || chosen.n > 0)) {
         error = add(lines, LP_TOP_LINE_ROLE, role, 0);
         for (size_t i = 0; i < LP_TOP_NOTES && !error; i++)
-            if (lp_top_note(&note, role, i))
+            if (lp_top_note(&note, top, role, i))
                 error = add(lines, LP_TOP_LINE_NOTE, role, i);
         if (!error && counted)
             error = add_counters(lines, role, 0, role->n_root_counters);
@@ -332,11 +332,14 @@ int lp_top_lines_make(struct lp_top_lines *lines, const struct lp_top *top, cons
     return error;
 }
 
-bool lp_top_note(struct lp_top_note *note, const struct lp_top_role *role, size_t index)
+bool lp_top_note(struct lp_top_note *note, const struct lp_top *top, const struct lp_top_role *role, size_t index)
 {
+    bool first = top->interval_ns == 0;
     if (index == 0 && role->stepped_back)
         snprintf(note->text, sizeof note->text, "a process died or vanished: no figures of phases this time");
-    else if (index == 1 && role->n_seen > 0 && role->n_seen < role->n_running)
+    else if (index == 1 && !first && role->n_seen == 0 && role->n_running > 0)
+        snprintf(note->text, sizeof note->text, "no process has written since: figures come with their next flush");
+    else if (index == 1 && !first && role->n_seen < role->n_running)
         snprintf(note->text, sizeof note->text, "of %s of %s running processes: the others have not written since",
                  lp_report_count(role->n_seen).text, lp_report_count(role->n_running).text);
     else

@@ -111,7 +111,7 @@ static bool counter_is_sampled(const struct lp_top_role *role, size_t index)
     return false;
 }
 
-void lp_top_phases_line(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
+void lp_top_phases_line(const struct lp_top_table *table, struct lp_frame *frame, size_t row, const struct lp_top *top,
                         const struct lp_top_line *line)
 {
     struct lp_top_note note;
@@ -126,7 +126,7 @@ void lp_top_phases_line(const struct lp_top_table *table, struct lp_frame *frame
         counter_line(table, frame, row, line->role, line->index, counter_is_sampled(line->role, line->index));
         break;
     case LP_TOP_LINE_NOTE:
-        if (lp_top_note(&note, line->role, line->index))
+        if (lp_top_note(&note, top, line->role, line->index))
             lp_frame_text(frame, row, INDENT, LP_FRAME_WARNING, note.text);
         break;
     case LP_TOP_LINE_WORKER:

@@ -29,7 +29,7 @@ void lp_top_lines_release(struct lp_top_lines *lines);
 struct lp_top_note {
     char text[192];
 };
-bool lp_top_note(struct lp_top_note *note, const struct lp_top_role *role, size_t index);
+bool lp_top_note(struct lp_top_note *note, const struct lp_top *top, const struct lp_top_role *role, size_t index);
 #define LP_TOP_NOTES 2
 
 /* The path of a phase, names joined by '/'. To be freed; NULL without memory. */
@@ -72,7 +72,7 @@ void lp_top_table_headings(const struct lp_top_table *table, struct lp_frame *fr
 
 /* The two tables. table is filled for a frame of that width; a line is drawn into a row. */
 void lp_top_phases_table(struct lp_top_table *table, size_t width);
-void lp_top_phases_line(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
+void lp_top_phases_line(const struct lp_top_table *table, struct lp_frame *frame, size_t row, const struct lp_top *top,
                         const struct lp_top_line *line);
 /* columns is room for the columns as this run needs them; it must stay with the table. */
 void lp_top_workers_table(struct lp_top_table *table, struct lp_top_column columns[LP_TOP_COLUMNS],

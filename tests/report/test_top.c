@@ -406,6 +406,9 @@ static void test_what_became_of_workers(void **state)
     assert_contains(draw(&live, 24, 80), "\n  a process died or vanished: no figures of phases this time\n"
                                          "  of 1 of 2 running processes: the others have not written since\n");
     assert_contains(text.bytes, "\n  self_play/mcts " NONE);
+    live.before = live.after;
+    live.before.taken.monotonic_ns = 100 * S;
+    assert_contains(draw(&live, 24, 80), "\n  no process has written since: figures come with their next flush\n");
     end(&live);
 }
 
