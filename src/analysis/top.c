@@ -159,10 +159,10 @@ static bool runs(enum lp_top_state state)
 }
 
 /* Whether its state is older than the one that was read before. */
-static bool went_back(const struct making *making, const struct lp_top_worker *row)
+static bool went_back(const struct making *making, const struct lp_run_worker *is)
 {
-    const struct lp_run_worker *was = worker_before(making, row->worker);
-    return was != NULL && row->worker->written.monotonic_ns < was->written.monotonic_ns;
+    const struct lp_run_worker *was = worker_before(making, is);
+    return was != NULL && is->written.monotonic_ns < was->written.monotonic_ns;
 }
 
 static bool is_gone_from(const struct lp_top_worker *row, const struct lp_run_role *role)
@@ -189,10 +189,11 @@ static void weigh_workers(struct lp_top_role *role, const struct making *making)
     uint64_t wall_ns = 0, wait_ns = 0, base_ns = 0;
     for (size_t i = 0; i < role->role->n_workers; i++) {
         const struct lp_top_worker *row = &top->workers[role->role->workers[i]];
+        const struct lp_run_worker *worker = &making->after->run->workers[role->role->workers[i]];
         role->n_running += runs(row->state);
-        role->share_estimated |= row->worker->root_estimated;
-        role->calls_estimated |= row->worker->calls_estimated;
-        role->stepped_back |= went_back(making, row);
+        role->share_estimated |= worker->root_estimated;
+        role->calls_estimated |= worker->calls_estimated;
+        role->stepped_back |= went_back(making, worker);
         if (row->interval_ns == 0)
             continue;
         add_worker(role, row, top->interval_ns);
@@ -312,7 +313,7 @@ static int make_phases(struct lp_top_role *role, const struct lp_run_role *was)
     struct lp_analysis_role flat = {.role = role->role};
     if (lp_analysis_flatten(&flat) != 0)
         return -ENOMEM;
-    const struct lp_run_phase **before = calloc(flat.n_phases + 1, sizeof *before);
+    const struct lp_run_phase **before = calloc(flat.n_phases + 1, sizeof(const struct lp_run_phase *));
     role->phases = calloc(flat.n_phases + 1, sizeof *role->phases);
     role->counters = calloc(count_counters(&flat) + 1, sizeof *role->counters);
     int error = before == NULL || role->phases == NULL || role->counters == NULL ? -ENOMEM : 0;

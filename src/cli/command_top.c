@@ -256,7 +256,11 @@ static void cycle_sort(struct lp_top_view *view, bool back)
     const enum lp_top_key *keys = lp_top_keys(view->mode, &n);
     while (at < n && keys[at] != view->sort[view->mode])
         at++;
-    view->sort[view->mode] = keys[(at + (back ? n - 1 : 1)) % n];
+    if (back)
+        at = at > 0 ? at - 1 : n - 1;
+    else
+        at = at + 1 < n ? at + 1 : 0;
+    view->sort[view->mode] = keys[at];
     view->scroll = 0;
 }
 

@@ -12,13 +12,10 @@
  */
 #include <stdio.h>
 
-#define STANDS_IN(name)                                                                                                \
-    extern FILE *name __attribute__((visibility("hidden")));                                                           \
-    FILE *name
+#define HIDDEN __attribute__((visibility("hidden")))
 
-STANDS_IN(lp_stdin);
-STANDS_IN(lp_stdout);
-STANDS_IN(lp_stderr);
+extern FILE *lp_stdin HIDDEN, *lp_stdout HIDDEN, *lp_stderr HIDDEN;
+FILE *lp_stdin, *lp_stdout, *lp_stderr;
 
 __attribute__((constructor)) static void take_streams(void)
 {
