@@ -197,6 +197,7 @@ struct lp_image {
     size_t reserved;     /* its length */
     _Atomic size_t size; /* bytes usable so far */
     pthread_mutex_t grow_lock;
+    unsigned refused;       /* requests for more since it could not grow; guarded by grow_lock */
     int fd;                 /* of the file; -1: private memory only */
     uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
     char path[256];         /* "" if private */

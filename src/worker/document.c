@@ -60,7 +60,10 @@ static bool thread_cpu(const struct lp_view *view, uint64_t tid, enum lp_documen
     const struct lp_header *header = lp_view_header(view);
     if (!header->measure_cpu || owner == LP_OWNER_GONE)
         return false;
-    return owner == LP_OWNER_SELF ? lp_cpu_of_thread(tid, cpu_ns) : lp_thread_cpu_read(header->pid, tid, cpu_ns);
+    if (owner == LP_OWNER_SELF)
+        return lp_cpu_of_thread(tid, cpu_ns);
+    /* In another container its numbers are those of somebody else here. */
+    return header->pid_namespace == lp_pid_namespace() && lp_thread_cpu_read(header->pid, tid, cpu_ns);
 }
 
 /* A frame as it is now; serial 0 if nothing is open there, or only since the moment. */

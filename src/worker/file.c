@@ -29,21 +29,32 @@ static int make_folders(char *path)
     return mkdir(path, 0777) != 0 && errno != EEXIST ? -1 : 0;
 }
 
+static const char *below_run_dir(const struct lp_worker *worker)
+{
+    return worker->folder + strlen(worker->run_dir) + 1;
+}
+
 int lp_worker_make_folder(struct lp_worker *worker)
 {
-    if (make_folders(worker->folder) != 0)
+    if (make_folders(worker->run_dir) != 0)
         return -1;
-    return faccessat(AT_FDCWD, worker->folder, W_OK | X_OK, AT_EACCESS);
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), true);
+    if (folder < 0) /* no descriptor is left, which may change: the first write makes it */
+        return errno == EMFILE || errno == ENFILE ? 0 : -1;
+    int failed = faccessat(folder, ".", W_OK | X_OK, AT_EACCESS);
+    int why = errno;
+    close(folder);
+    errno = why;
+    return failed;
 }
 
 /* The folder open for use; made anew if somebody removed it. */
 static int open_folder(struct lp_worker *worker)
 {
-    const char *below = worker->folder + strlen(worker->run_dir) + 1;
-    int folder = lp_publish_open(worker->run_dir, below, false);
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
     if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
         lp_metadata_add(worker);
-        folder = lp_publish_open(worker->run_dir, below, false);
+        folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
     }
     return folder;
 }
@@ -69,7 +80,8 @@ static int replace_file(struct lp_worker *worker, int folder)
     return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
 }
 
-int lp_worker_write_locked(struct lp_worker *worker)
+/* Safe in a signal handler where the folder is there. */
+static int write_file(struct lp_worker *worker)
 {
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     take_troubles(header);
@@ -81,6 +93,16 @@ int lp_worker_write_locked(struct lp_worker *worker)
         close(folder);
     if (failed)
         atomic_fetch_add(&header->troubles[LP_TROUBLE_FAILED_FLUSHES], 1);
+    errno = why;
+    return failed;
+}
+
+int lp_worker_write_locked(struct lp_worker *worker)
+{
+    int failed = write_file(worker);
+    int why = errno;
+    if (!failed && !worker->listed) /* there was no room, or no descriptor, when it was opened */
+        lp_metadata_add(worker);
     errno = why;
     return failed;
 }
@@ -100,7 +122,7 @@ void lp_worker_try_flush(struct lp_worker *worker)
     if (access(worker->folder, W_OK) != 0 || pthread_mutex_trylock(&worker->flush) != 0)
         return;
     if (!atomic_load(&worker->closed))
-        lp_worker_write_locked(worker);
+        write_file(worker);
     pthread_mutex_unlock(&worker->flush);
 }
 
@@ -112,10 +134,10 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     errno = 0;
     if (!lp_record_is_here())
         return NULL;
-    pthread_mutex_lock(&worker->flush);
+    pthread_mutex_lock(&worker->shown);
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
-        pthread_mutex_unlock(&worker->flush);
+        pthread_mutex_unlock(&worker->shown);
         errno = 0;
         return NULL;
     }
@@ -124,7 +146,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
     lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
-    pthread_mutex_unlock(&worker->flush);
+    pthread_mutex_unlock(&worker->shown);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);
         errno = ENOMEM;

@@ -59,8 +59,10 @@ struct lp_worker {
     struct lp_stamp started;
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
-    pthread_mutex_t flush; /* guards the worker's file */
+    pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
+    pthread_mutex_t shown; /* guards the coming of another image, against who reads it in memory; taken last */
     struct lp_keeper keeper;
+    bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
@@ -91,8 +93,11 @@ int lp_worker_flush(struct lp_worker *worker);
 void lp_worker_try_flush(struct lp_worker *worker);
 
 /* metadata.c */
-/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */
-int lp_metadata_add(const struct lp_worker *worker);
+/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
+   opening. */
+int lp_metadata_add(struct lp_worker *worker);
+/* Removes what a worker that died in the middle of that has left beside metadata.json. */
+void lp_metadata_clean(const char *run_dir, const char *worker);
 
 /* keeper.c */
 /* CLOCK_MONOTONIC. Async-signal-safe. */
@@ -122,6 +127,8 @@ bool lp_nap_before(const struct timespec *until, long *nap_ns);
 void lp_fork_prepare(void);
 void lp_fork_watch(struct lp_worker *worker);
 void lp_fork_unwatch(struct lp_worker *worker);
+/* Whether any watched worker is not closed. Without any lock. */
+bool lp_fork_any_open(void);
 
 /* worker.c */
 /* Frees a closed worker that nothing uses. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "worker/adopt.h"
+#include "worker/children.h"
 #include "worker/internal.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
@@ -149,11 +150,11 @@ static void *keep(void *context)
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
         atomic_store(&keeper->served, requested);
-        if (flush_is_due || !looked_around) {
-            adopt(worker, !looked_around);
-            looked_around = true;
-        }
+        lp_children_look();
+        lp_children_note();
         if (flush_is_due) {
+            adopt(worker, !looked_around); /* not before: of a process that ends at once no file server is asked */
+            looked_around = true;
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);
             keeper->next_flush_ns = now + worker->snapshot_ns;

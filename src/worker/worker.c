@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "worker/adopt.h"
+#include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
@@ -39,9 +40,11 @@ static size_t kernel_thread_name(void *context, char *name, size_t size)
 static int replace_image_locked(struct lp_worker *worker)
 {
     pthread_mutex_lock(&worker->flush);
+    pthread_mutex_lock(&worker->shown);
     lp_image_destroy(&worker->recorder.image);
     worker->run_id_origin = LP_RUN_ID_INHERITED;
     int failed = lp_worker_make_image_locked(worker);
+    pthread_mutex_unlock(&worker->shown);
     pthread_mutex_unlock(&worker->flush);
     return failed;
 }
@@ -187,6 +190,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     }
     pthread_mutex_init(&worker->life, NULL);
     pthread_mutex_init(&worker->flush, NULL);
+    pthread_mutex_init(&worker->shown, NULL);
     lp_keeper_init(&worker->keeper);
     lp_metadata_add(worker);
     if (options->deferred)
@@ -297,6 +301,8 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
     }
     int status = worker->close_status;
     pthread_mutex_unlock(&worker->life);
+    if (!lp_fork_any_open())
+        lp_children_forget();
     return status;
 }
 
@@ -320,6 +326,7 @@ void lp_worker_dispose(struct lp_worker *worker)
     lp_image_destroy(&worker->recorder.image);
     pthread_mutex_destroy(&worker->life);
     pthread_mutex_destroy(&worker->flush);
+    pthread_mutex_destroy(&worker->shown);
     free_parts(worker);
 }
 

@@ -5,9 +5,10 @@
  * from the first phase on a keeper thread writes its file every snapshot interval. lp_worker_close writes the last
  * state and makes the rest inert; the memory stays until lp_worker_free, because other threads may still be inside.
  *
- * Locks: `life` guards opening, closing and forking; `flush` guards the file. life is taken before flush. The call that
- * follows a flush may use the worker in any way, fork, close and free it included: nobody who holds a lock waits for it,
- * and who closes waits for it a bounded time, before taking any.
+ * Locks: `life` guards opening, closing and forking; `flush` guards the file; `shown` whoever reads the image in memory.
+ * They are taken in this order, and who holds the last one waits for no file server. The call that follows a flush may
+ * use the worker in any way, fork, close and free it included: nobody who holds a lock waits for it, and who closes
+ * waits for it a bounded time, before taking any.
  *
  * Must not know: Python, reports.
  */
@@ -88,6 +89,12 @@ void lp_worker_callback_failed(struct lp_worker *worker);
    workers and waits until no such call runs on a thread other than this one, but for each at most once and two seconds.
    To be called without that lock. */
 void lp_worker_pause_calls(void);
+
+/* After a fork, in the parent: goes on with the keepers that it has stopped. Else each goes on at its worker's next
+   boundary, of which a program that forks its actors and waits for them meets none for hours. Not in a fork handler: the
+   host may count threads there. But soon is called there, to see to it. */
+void lp_worker_resume(void);
+void lp_worker_resume_by(void (*soon)(void));
 
 /* Borrowed; they change in a forked child at its first phase. */
 const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */
