@@ -41,7 +41,8 @@ static const char help[] =
 #define INTERVAL_MIN_S 0.1
 #define INTERVAL_MAX_S 3600.0
 #define FIRST_S 0.25 /* After the first reading one does not want to wait. */
-#define WORK_PART 10 /* Reading takes no more than one part in so many of the time. */
+#define CPU_PART 10  /* Of this many parts of the time, reading uses a core for one at most, */
+#define WALL_PART 4  /* and is under way, perhaps waiting for a file server, for one of this many. */
 #define FILTER_BYTES 128
 
 struct choices {
@@ -243,8 +244,8 @@ static void read_again(struct session *session)
     struct lp_watch *watch = session->watch;
     bool failed = lp_watch_read(watch, session->message, sizeof session->message) != 0;
     session->view.message = failed ? session->message : NULL;
-    double least_s = (double)watch->took_ns * 1e-9 * (WORK_PART - 1);
-    session->view.every_s = session->interval_s > least_s ? session->interval_s : least_s;
+    double cpu_s = (double)watch->took_cpu_ns * 1e-9, wall_s = (double)watch->took_wall_ns * 1e-9;
+    session->view.every_s = fmax(session->interval_s, fmax(cpu_s * (CPU_PART - 1), wall_s * (WALL_PART - 1)));
     session->next_ns = now_ns() + (uint64_t)(session->view.every_s * 1e9);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "process/identity.h"
 #include "process/memory.h"
@@ -13,6 +14,13 @@ static struct lp_run_stamp now(void)
 {
     struct lp_stamp stamp = lp_stamp_now();
     return (struct lp_run_stamp){stamp.realtime_ns, stamp.monotonic_ns, stamp.boottime_ns};
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec used = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
 static void release_entry(struct lp_watch_entry *entry)
@@ -101,7 +109,7 @@ int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)
     char boot_id[40];
     struct lp_watch_entry last;
     struct lp_top *top;
-    uint64_t began_ns = now().monotonic_ns;
+    uint64_t began_ns = now().monotonic_ns, began_cpu_ns = cpu_ns();
     lp_boot_id_read(boot_id, sizeof boot_id);
     if (read_entry(watch, &last, boot_id, message, message_size) != 0)
         return -1;
@@ -119,6 +127,7 @@ int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)
     if (watch->n == LP_WATCH_KEPT)
         thin_out(watch);
     watch->entries[watch->n++] = last;
-    watch->took_ns = now().monotonic_ns - began_ns;
+    watch->took_wall_ns = now().monotonic_ns - began_ns;
+    watch->took_cpu_ns = cpu_ns() - began_cpu_ns;
     return 0;
 }

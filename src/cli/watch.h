@@ -24,9 +24,9 @@ struct lp_watch {
     const char *dir;      /* Borrowed. */
     uint64_t interval_ns; /* How long an interval is to be at least. */
     struct lp_watch_entry entries[LP_WATCH_KEPT];
-    size_t n;           /* Oldest first. */
-    struct lp_top *top; /* Owned: of the last reading. NULL before the first. */
-    uint64_t took_ns;   /* The last reading, by the wall clock. */
+    size_t n;                           /* Oldest first. */
+    struct lp_top *top;                 /* Owned: of the last reading. NULL before the first. */
+    uint64_t took_wall_ns, took_cpu_ns; /* The last reading. */
 };
 
 /* Reads once more and makes the figures. 0, or -1 with one line in message; the figures are then the old ones. */
