@@ -125,7 +125,12 @@ struct lp_run_worker {
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
     uint64_t threads;
-    uint64_t root_wall_ns; /* Sum of its root phases' wall: the base of imbalance. */
+    uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
+    uint64_t calls;                              /* Entries that ended, of all its phases together. */
+    uint64_t root_wall_ns;                       /* Sum of its root phases' wall: the base of imbalance. */
+    uint64_t root_cpu_ns, root_nocpu_wall_ns;
+    bool root_cpu_known;                  /* As cpu_known of a phase. */
+    bool calls_estimated, root_estimated; /* Sampled phases are among them. */
     bool closed, measure_cpu, private_image, run_id_generated;
     bool ended;                  /* Its process is gone without having closed it; written is when it was last seen. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
