@@ -526,15 +526,18 @@ static bool is_newer(const struct lp_where_elsewhere *a, const struct lp_where_e
 
 static void age(struct lp_report_page *page, const struct lp_where_elsewhere *newest)
 {
-    struct lp_report_cell cell = lp_report_duration((double)newest->age_ns);
-    text(page, "newest file ");
-    text(page, cell.text);
-    if (newest->same_clock)
-        text(page, " old");
-    else if (newest->ahead)
-        text(page, " ahead of this machine's clock, by that node's clock");
-    else
-        text(page, " old by that node's clock");
+    char line[128];
+    const char *by = newest->same_clock ? " old"
+                     : newest->ahead    ? " ahead of this machine's clock, by that node's clock"
+                                        : " old by that node's clock";
+    snprintf(line, sizeof line, "newest file %s%s", lp_report_duration((double)newest->age_ns).text, by);
+    if (page->column + strlen(line) + 3 <= page->width) {
+        part(page);
+    } else {
+        lp_report_page_end(page);
+        lp_report_page_to(page, 4);
+    }
+    text(page, line);
 }
 
 /* The phases that were open longest on a node when its workers last wrote. */
@@ -578,8 +581,6 @@ static void node(struct lp_report_page *page, const struct lp_where_elsewhere *o
     text(page, lp_report_text_plural(n, "worker", "workers").text);
     if (newest->same_clock)
         text(page, ", live state not to be seen from here");
-    part(page);
-    lp_report_page_room(page, 40, 4);
     age(page, newest);
     lp_report_page_end(page);
     open_then(page, others, n);
@@ -656,7 +657,9 @@ static void counted(struct lp_report_page *page, size_t n, const char *one, cons
     if (n == 0)
         return;
     lp_report_page_style(page, LP_STYLE_DIM);
-    text(page, lp_report_text_plural(n, one, many).text);
+    text(page, lp_report_count(n).text);
+    text(page, " ");
+    text(page, n == 1 ? one : many);
     lp_report_page_end(page);
 }
 
