@@ -217,21 +217,42 @@ static void count(struct lp_where *where)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static int load(struct lp_where *where, const char *dir, const struct lp_run_options *options, char *message,
-                size_t message_size)
+/* Whether the files alone tell which attempt this is: not while workers live that have written none. */
+static bool files_suffice(const struct lp_where *where)
+{
+    for (size_t i = 0; where->run && i < where->n_workers; i++) {
+        const struct lp_stacks_text *id = &where->workers[i].stacks.run_id;
+        if (!lp_text_equal((struct lp_span){id->bytes, id->len}, lp_text_span(&where->run->run_id)))
+            return false;
+    }
+    return where->run != NULL;
+}
+
+/* What the living do is known by now, and to make documents of their images takes longer than all the rest. */
+static int load_run(struct lp_where *where, struct lp_run_options *options, bool dead, char *message,
+                    size_t message_size)
+{
+    options->no_images = !dead;
+    int status = lp_run_load(&where->run, where->dir, options, message, message_size);
+    if (!options->no_images || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
+        return status;
+    lp_run_free(where->run);
+    options->no_images = false;
+    return lp_run_load(&where->run, where->dir, options, message, message_size);
+}
+
+static int load(struct lp_where *where, struct lp_run_options *options, char *message, size_t message_size)
 {
     struct living living = {.where = where};
-    where->dir = strdup(dir);
-    if (!where->dir)
-        return LP_RUN_SYSTEM;
-    lp_adopt(&(struct lp_adoption){.run_dir = dir});
-    if (lp_stacks_each(dir, take_worker, &living) != 0)
+    bool dead;
+    lp_adopt(&(struct lp_adoption){.run_dir = where->dir});
+    if (lp_stacks_each(where->dir, take_worker, &living, &dead) != 0)
         return LP_RUN_SYSTEM;
     struct lp_thread_look *looks = look_at_threads(where);
     if (!looks)
         return LP_RUN_SYSTEM;
     uint64_t looked_ns = lp_stamp_now().monotonic_ns;
-    int status = lp_run_load(&where->run, dir, options, message, message_size);
+    int status = load_run(where, options, dead, message, message_size);
     if (where->n_workers > 0)
         wait_until(looked_ns + BETWEEN_LOOKS_NS);
     for_threads(where, looks, look_again);
@@ -251,7 +272,9 @@ int lp_where_load(struct lp_where **where, const char *dir, void (*progress)(voi
     struct lp_run_options options = {.only_read = true, .progress = progress, .progress_context = progress_context};
     snprintf(message, message_size, "out of memory while reading '%s'", dir);
     *where = calloc(1, sizeof **where);
-    int status = *where ? load(*where, dir, &options, message, message_size) : LP_RUN_SYSTEM;
+    if (*where)
+        (*where)->dir = strdup(dir);
+    int status = *where && (*where)->dir ? load(*where, &options, message, message_size) : LP_RUN_SYSTEM;
     if (status == LP_RUN_OK)
         return status;
     if (message_size > 0 && message[0] == '\0')

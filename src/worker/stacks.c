@@ -1,6 +1,7 @@
 #include "worker/stacks.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -416,35 +417,56 @@ struct search {
     struct stat run_dir;
     int (*take)(void *context, const struct lp_stacks *stacks);
     void *context;
+    bool *dead;
 };
 
-/* Whether it is that of a worker of this run. */
-static bool is_wanted(const struct search *search, const struct lp_view *view, const char *file)
+#define BEGINNING_BYTES 32768u
+
+/* Whether it is that of a worker of this run. Most images in the folder may be others', so that only the beginning is
+   read, where an image's first names are. */
+static bool is_wanted(const struct search *search, const struct lp_header *header, const struct lp_image_file *file)
 {
     char worker[256];
-    return lp_image_belongs(view, &search->run_dir) && lp_image_worker(view, file, worker, sizeof worker);
+    struct lp_view view = {.fd = file->fd};
+    lp_ref last = header->run_dir > header->worker ? header->run_dir : header->worker;
+    size_t end = (size_t)last * LP_LINE + sizeof(struct lp_name) + PATH_MAX;
+    bool early = end < BEGINNING_BYTES && (view.copy = aligned_alloc(LP_LINE, BEGINNING_BYTES));
+    ssize_t n = early ? pread(file->fd, view.copy, BEGINNING_BYTES, 0) : -1;
+    if (n >= (ssize_t)sizeof *header) {
+        view.base = view.copy;
+        view.size = (size_t)n;
+    } else {
+        free(view.copy);
+        if (lp_view_foreign(&view, file->fd) != 0)
+            return false;
+    }
+    bool wanted =
+        lp_image_belongs(&view, &search->run_dir) && lp_image_worker(&view, file->name, worker, sizeof worker);
+    lp_view_release(&view);
+    return wanted;
 }
 
 static int look_at(void *context, const struct lp_image_file *file)
 {
     const struct search *search = context;
     struct lp_header header;
-    struct lp_stacks stacks = {0};
-    struct lp_view view;
-    if (lp_view_peek(&header, file->fd) != 0 || GET(header.closed) || !lp_owner_lives(&header, file->fd) ||
-        lp_view_foreign(&view, file->fd) != 0)
+    struct lp_stacks stacks;
+    if (lp_view_peek(&header, file->fd) != 0 || !is_wanted(search, &header, file))
         return 0;
-    int result = is_wanted(search, &view, file->name) ? read_view(&stacks, &view) : 1;
-    lp_view_release(&view);
-    if (result == 0)
-        return search->take(search->context, &stacks);
-    lp_stacks_release(&stacks);
-    return result < 0 ? -1 : 0;
+    if (!lp_owner_lives(&header, file->fd)) {
+        *search->dead = true;
+        return 0;
+    }
+    if (GET(header.closed) || lp_stacks_read(&stacks, file->fd) != 0)
+        return 0;
+    return search->take(search->context, &stacks);
 }
 
-int lp_stacks_each(const char *run_dir, int (*take_one)(void *context, const struct lp_stacks *stacks), void *context)
+int lp_stacks_each(const char *run_dir, int (*take_one)(void *context, const struct lp_stacks *stacks), void *context,
+                   bool *dead)
 {
-    struct search search = {.take = take_one, .context = context};
+    struct search search = {.take = take_one, .context = context, .dead = dead};
+    *dead = false;
     if (stat(run_dir, &search.run_dir) != 0)
         return 0;
     return lp_images_walk(O_RDONLY, look_at, &search);

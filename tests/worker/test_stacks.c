@@ -376,6 +376,7 @@ static void test_any_damage_is_survived(void **state)
 
 struct found {
     int n;
+    bool dead;
     char role[64], path[64];
     uint64_t pid;
 };
@@ -396,7 +397,7 @@ static int take_one(void *context, const struct lp_stacks *stacks)
 static struct found find(const char *run_dir)
 {
     struct found found = {0};
-    CHECK(lp_stacks_each(run_dir, take_one, &found) == 0);
+    CHECK(lp_stacks_each(run_dir, take_one, &found, &found.dead) == 0);
     return found;
 }
 
@@ -413,7 +414,7 @@ static void find_the_living(void *context)
     char *other = folder_make();
     (void)context;
     own_shm();
-    CHECK(find(folder).n == 0);
+    CHECK(find(folder).n == 0 && !find(folder).dead);
     struct lp_worker *worker = worker_open(folder);
     CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
     lp_record_enter(lp_worker_recorder(worker), name_of("iteration"), &open);
@@ -423,12 +424,12 @@ static void find_the_living(void *context)
     CHECK(find(other).n == 0 && find("/no/such/run").n == 0);
 
     pid_t pid = fork();
-    if (pid == 0) { /* one that is dead is not for us */
+    if (pid == 0) { /* one that is dead is not for us; one that has not begun has no image */
         worker_record(worker_open(folder), "b");
         raise(SIGKILL);
     }
     CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK(find(folder).n == 1);
+    CHECK(find(folder).n == 1 && find(folder).dead && !find(other).dead);
     lp_record_leave(&open);
     lp_worker_free(worker);
     CHECK(find(folder).n == 0);
