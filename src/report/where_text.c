@@ -79,13 +79,18 @@ struct piece {
     char text[128];
 };
 
+/* "40.1-41.3s", "815ms-1.2s", "41.3s". */
 static struct piece duration_range(struct lp_where_range range)
 {
+    static const char digits[] = "0123456789.";
     struct piece piece;
     struct lp_report_cell min = lp_report_duration((double)range.min_ns);
     struct lp_report_cell max = lp_report_duration((double)range.max_ns);
+    size_t unit = strspn(min.text, digits);
     if (strcmp(min.text, max.text) == 0)
         snprintf(piece.text, sizeof piece.text, "%s", max.text);
+    else if (strcmp(min.text + unit, max.text + strspn(max.text, digits)) == 0)
+        snprintf(piece.text, sizeof piece.text, "%.*s-%s", (int)unit, min.text, max.text);
     else
         snprintf(piece.text, sizeof piece.text, "%s-%s", min.text, max.text);
     return piece;
@@ -345,11 +350,12 @@ static struct piece open_range(const struct lp_where_group *group, size_t frame)
 static void frames(struct lp_report_page *page, const struct lp_where_group *group)
 {
     const struct lp_stacks_stack *stack = group->members[0].stack;
-    size_t room = page->width - INDENT - CUT_COLUMNS, first = stack->n_frames, taken = stack->skips ? sizeof SKIPS : 0;
+    size_t room = page->width - INDENT, first = stack->n_frames, taken = stack->skips ? strlen(SKIPS) : 0;
     for (; first > 0; first--) {
-        size_t more = label_columns(&stack->frames[first - 1].name, NAME_COLUMNS) + sizeof BETWEEN +
-                      strlen(open_range(group, first - 1).text);
-        if (first < stack->n_frames && taken + more > room)
+        size_t more =
+            label_columns(&stack->frames[first - 1].name, NAME_COLUMNS) + 1 + strlen(open_range(group, first - 1).text);
+        more += first < stack->n_frames ? strlen(BETWEEN) : 0;
+        if (first < stack->n_frames && taken + more + (first > 1 ? CUT_COLUMNS : 0) > room)
             break;
         taken += more;
     }

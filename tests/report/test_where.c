@@ -171,7 +171,7 @@ static void test_64_workers(void **state)
                                  "           iteration 42.2s > load_batch 41.2s\n"
                                  "           last finished load_batch 41.0s ago · in the kernel: folio_wait_bit\n"
                                  "    40.6s  waiting    LEARNER MainThread · 63 workers · ranks 0-16, 18-63\n"
-                                 "           iteration 41.0s-41.6s > all_reduce 40.0s-40.6s\n"
+                                 "           iteration 41.0-41.6s > all_reduce 40.0-40.6s\n"
                                  "           last finished load_batch 41.0s ago · in the kernel: futex_wait\n");
 }
 
@@ -191,7 +191,7 @@ static void test_tasks_and_idle_threads(void **state)
     assert_string_equal(page(0), "RUN 20260813T2241-471c94 · 1 of 1 worker live on this machine · 22:41:07 UTC\n"
                                  "    quiet  state      (quiet: since anything was entered or finished there)\n"
                                  "     6.0s  suspended  SERVER MainThread · 4 tasks · pid 4242\n"
-                                 "           handle 3.0s-6.0s\n"
+                                 "           handle 3.0-6.0s\n"
                                  "     2.0s  waiting    SERVER MainThread · pid 4242\n"
                                  "           serve 2.0s\n"
                                  "     2.0s  waiting    SERVER MainThread · 1 task · pid 4242\n"
@@ -236,6 +236,13 @@ static void test_deep_and_long_paths_keep_the_innermost(void **state)
     assert_non_null(strstr(lines, "innermost 1.0s > (sampled, not measured)\n"));
     assert_non_null(strstr(lines, "           \xe2\x80\xa6 > "));
     assert_non_null(strstr(lines, "n/a        \xe2\x80\xa6xxx"));
+
+    /* One that just fits is whole. */
+    begin();
+    static const char *const fits[] = {"iteration_of_an_actor", "self_play_of_a_game", "wait", NULL};
+    add_stack(add_thread(add_worker("actor", 3), "MainThread", LP_WHERE_WAITING), 23800000000u, fits);
+    assert_non_null(
+        strstr(page(0), "           iteration_of_an_actor 25.8s > self_play_of_a_game 24.8s > wait 23.8s\n"));
 }
 
 static size_t lines_of(const char *lines)
