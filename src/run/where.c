@@ -158,7 +158,7 @@ static int sort_out(struct lp_where *where)
     size_t n = where->run->n_workers;
     lp_boot_id_read(boot_id, sizeof boot_id);
     where->elsewhere = calloc(n + 1, sizeof *where->elsewhere);
-    where->ended = calloc(n + 1, sizeof *where->ended);
+    where->ended = calloc(n + 1, sizeof(const struct lp_run_worker *));
     if (!where->elsewhere || !where->ended)
         return -1;
     for (size_t i = 0; i < n; i++) {

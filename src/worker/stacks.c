@@ -13,7 +13,7 @@
 #include "worker/walk.h"
 
 #define CHUNK_BYTES 65536u
-#define STACK_TRIES 8  /* for two readings of a whole stack that are equal */
+#define STACK_TRIES 8  /* for two readings between which a stack stood still */
 #define THREAD_TRIES 4 /* for a thread that ends or begins in its slot meanwhile */
 #define TEXT_BYTES (1u << 20)
 
@@ -125,6 +125,17 @@ struct twice {
     struct lp_stack first, second;
 };
 
+/* Nothing was entered or left between the readings: an entry that came and went has left its end behind. */
+static bool stood_still(const struct twice *twice)
+{
+    bool same = GET(twice->first.depth) == GET(twice->second.depth);
+    for (uint32_t i = 0; same && i < LP_STACK_DEPTH; i++) {
+        const struct lp_frame *first = &twice->first.frames[i], *second = &twice->second.frames[i];
+        same = GET(first->serial) == GET(second->serial) && GET(first->end_wall_ns) == GET(second->end_wall_ns);
+    }
+    return same;
+}
+
 static bool read_twice(const struct lp_view *view, const struct lp_stack *stack, struct twice *twice)
 {
     if (!read_anew(view, stack, &twice->second, sizeof twice->second))
@@ -133,7 +144,7 @@ static bool read_twice(const struct lp_view *view, const struct lp_stack *stack,
         twice->first = twice->second;
         if (!read_anew(view, stack, &twice->second, sizeof twice->second))
             return false;
-        if (memcmp(&twice->first, &twice->second, sizeof twice->first) == 0)
+        if (stood_still(twice))
             break;
     }
     return true;
