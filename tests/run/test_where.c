@@ -1,7 +1,8 @@
 /* The living and the others of a run, on a machine of one's own. */
 #include "support/worker.h"
 
-#include <pthread.h>
+#include <math.h>
+#include <sched.h>
 
 #include "run/where.h"
 
@@ -68,6 +69,22 @@ static void hang(struct lp_worker *worker)
 static void close_it(struct lp_worker *worker)
 {
     lp_worker_free(worker);
+}
+
+static void write_and_hang(struct lp_worker *worker)
+{
+    char message[256];
+    CHECK(lp_worker_snapshot(worker, message, sizeof message) == 0);
+    pause();
+}
+
+/* The file of the one worker; NULL: there is none yet. */
+static char *file_of_worker(void)
+{
+    struct run_files files = run_files(folder);
+    char *path = files.n > 0 ? strdup(files.paths[0]) : NULL;
+    run_files_free(&files);
+    return path;
 }
 
 static const struct lp_where_worker *find(const struct lp_where *where, pid_t pid)
@@ -157,12 +174,73 @@ static void test_without_a_readable_file(void **state)
     in_child(look_without_files, NULL);
 }
 
+/* In a container the numbers of threads are others: what the kernel says of such numbers here is not about them. */
+static void look_into_another_namespace(void *context)
+{
+    (void)context;
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+    CANNOT_IF(unshare(CLONE_NEWPID) != 0);
+    pid_t hangs = start(hang);
+    struct lp_where *where = load();
+    CHECK_U64(where->n_workers, 1);
+    const struct lp_where_thread *thread = &where->workers[0].threads[0];
+    CHECK_U64(where->workers[0].stacks.pid, 1);
+    CHECK(thread->open.n_stacks == 1 && thread->open.stacks[0].n_frames == 1);
+    CHECK(thread->state == LP_WHERE_NOT_KNOWN && thread->kernel_state == 0 && isnan(thread->cpu_share));
+    lp_where_free(where);
+    CHECK(kill(hangs, SIGKILL) == 0 && waitpid(hangs, NULL, 0) == hangs);
+}
+
+static void test_another_pid_namespace(void **state)
+{
+    (void)state;
+    in_child(look_into_another_namespace, NULL);
+}
+
+/* CK05: workers of another boot, and of this one whose images are not to be seen. */
+static void look_at_files(void *context)
+{
+    char *path, command[600];
+    (void)context;
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+    pid_t hangs = start(write_and_hang);
+    WAIT_UNTIL((path = file_of_worker()) != NULL);
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777"); /* hides the image */
+    struct lp_where *where = load();
+    CHECK_U64(where->n_workers, 0);
+    CHECK_U64(where->n_elsewhere, 1);
+    CHECK(where->elsewhere[0].same_clock && !where->elsewhere[0].ahead);
+    CHECK(where->elsewhere[0].age_ns < 100000000000u);
+    CHECK(where->elsewhere[0].worker->n_open == 1);
+    lp_where_free(where);
+    snprintf(command, sizeof command, "sed -i 's/\"boot_id\":\"[^\"]*/\"boot_id\":\"x/' '%s' && touch -d @0 '%s'", path,
+             path);
+    CHECK(system(command) == 0);
+    where = load();
+    CHECK_U64(where->n_elsewhere, 1);
+    CHECK(!where->elsewhere[0].same_clock && !where->elsewhere[0].ahead);
+    CHECK(where->elsewhere[0].age_ns < 100000000000u);
+    lp_where_free(where);
+    free(path);
+    CHECK(kill(hangs, SIGKILL) == 0 && waitpid(hangs, NULL, 0) == hangs);
+}
+
+static void test_only_their_files_are_seen_CK05(void **state)
+{
+    (void)state;
+    in_child(look_at_files, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(test_the_living_the_dead_and_the_closed),
         in_folder(test_there_is_nothing),
         in_folder(test_without_a_readable_file),
+        in_folder(test_another_pid_namespace),
+        in_folder(test_only_their_files_are_seen_CK05),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
