@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "worker/stacks.h"
 
@@ -261,6 +262,57 @@ static void test_a_stack_shown_is_one_that_existed(void **state)
     recording_close(&recording);
 }
 
+/* Readings of a stack that are torn on purpose: between its first frame and the others its owner goes from one path to
+   the other. */
+static struct recording *tearing;
+static struct lp_entry outer, inner;
+
+static void go_on(void)
+{
+    static bool first;
+    leave(&inner);
+    leave(&outer);
+    first = !first;
+    outer = enter(tearing, first ? "x" : "a");
+    inner = enter(tearing, first ? "y" : "b");
+}
+
+/* Instead of the C library's. */
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+    size_t head = offsetof(struct lp_stack, frames) + sizeof(struct lp_frame);
+    if (!tearing || size != sizeof(struct lp_stack))
+        return (ssize_t)syscall(SYS_pread64, fd, bytes, size, offset);
+    long one = syscall(SYS_pread64, fd, bytes, head, offset);
+    go_on();
+    long other = syscall(SYS_pread64, fd, (char *)bytes + head, size - head, offset + (off_t)head);
+    return one < 0 || other < 0 ? -1 : (ssize_t)(one + other);
+}
+
+static void test_torn_readings_show_nothing_that_was_not(void **state)
+{
+    (void)state;
+    static struct recording recording;
+    struct lp_stacks stacks;
+    recording_open(&recording);
+    outer = enter(&recording, "a");
+    inner = enter(&recording, "b");
+    for (int i = 0; i < 100; i++) {
+        tearing = &recording;
+        read_recording(&stacks, &recording);
+        tearing = NULL;
+        for (size_t k = 0; k < stacks.threads[0].n_stacks; k++)
+            assert_true(existed(path_of(&stacks.threads[0].stacks[k])));
+        lp_stacks_release(&stacks);
+    }
+    read_recording(&stacks, &recording);
+    assert_int_equal(stacks.threads[0].stacks[0].n_frames, 2);
+    lp_stacks_release(&stacks);
+    leave(&inner);
+    leave(&outer);
+    recording_close(&recording);
+}
+
 /* ---- damaged images ------------------------------------------------------------------------- */
 
 /* A copy of a recording's image that tests can spoil. */
@@ -452,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_tasks_B9),
         cmocka_unit_test(test_what_is_not_measured),
         cmocka_unit_test(test_a_stack_shown_is_one_that_existed),
+        cmocka_unit_test(test_torn_readings_show_nothing_that_was_not),
         cmocka_unit_test(test_lists_that_go_in_circles),
         cmocka_unit_test(test_any_damage_is_survived),
         in_folder(test_the_living_of_a_run_directory),
