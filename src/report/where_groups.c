@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/format.h"
+
 /* ---- members -------------------------------------------------------------------------- */
 
 static enum lp_where_sort sort_of(const struct lp_where_thread *thread, const struct lp_stacks_stack *stack)
@@ -144,10 +146,28 @@ static void describe(struct lp_where_group *group)
     }
 }
 
+static bool is_main(const struct lp_where_group *group)
+{
+    return group->members->thread->open.tid == group->members->worker->stacks.pid;
+}
+
+/* Of those that read equally quiet the odd one is the more telling. */
+static int compare_open(const struct lp_where_group *one, const struct lp_where_group *other)
+{
+    struct lp_report_cell a = lp_report_duration((double)one->quiet.max_ns);
+    struct lp_report_cell b = lp_report_duration((double)other->quiet.max_ns);
+    int order = strcmp(a.text, b.text) == 0 ? compare_numbers(one->n_members, other->n_members) : 0;
+    return order ? order : compare_numbers(other->quiet.max_ns, one->quiet.max_ns);
+}
+
 static int compare_groups(const void *a, const void *b)
 {
     const struct lp_where_group *one = a, *other = b;
     int order = !one->members->stack - !other->members->stack;
+    if (order == 0 && one->members->stack)
+        order = compare_open(one, other);
+    else if (order == 0)
+        order = is_main(other) - is_main(one);
     if (order == 0)
         order = compare_numbers(other->quiet.max_ns, one->quiet.max_ns);
     return order ? order : (one->members > other->members) - (one->members < other->members);

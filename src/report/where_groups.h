@@ -2,7 +2,8 @@
  * report/where_groups: stacks that are alike, put together.
  *
  * Alike are those of one role, on threads whose names differ in digits only, with the same open phases, in the same sort
- * of state. What differs among them is kept as a range. Threads with nothing open are grouped too, and come last.
+ * of state. What differs among them is kept as a range. Threads with nothing open are grouped too, and come last, main
+ * threads before others.
  */
 #ifndef LP_REPORT_WHERE_GROUPS_H
 #define LP_REPORT_WHERE_GROUPS_H
@@ -39,7 +40,8 @@ struct lp_where_group {
 };
 
 struct lp_where_groups {
-    struct lp_where_group *groups; /* Owned; those with something open first, the longest quiet first. */
+    struct lp_where_group *groups; /* Owned; those with something open first, the longest quiet first, and of
+                                      such that read the same the smallest; then idle main threads, then others */
     size_t n_groups;
     struct lp_where_member *members; /* Owned. */
     size_t n_members;

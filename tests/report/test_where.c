@@ -219,6 +219,23 @@ static void test_likeness(void **state)
     assert_non_null(strstr(page(0), "     1.0s  CPU 42%    LEARNER loader-3 · rank 2, pid 4244\n"));
 }
 
+/* What reads as equally quiet has the odd one first; of idle threads the main ones are. */
+static void test_the_odd_one_is_first(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 3; i++) {
+        struct lp_where_worker *worker = add_worker("actor", i);
+        add_stack(add_thread(worker, "MainThread", LP_WHERE_WAITING), 40 * S - (uint64_t)i,
+                  i == 2 ? loading : reducing);
+        add_thread(worker, "pool", LP_WHERE_WAITING)->open.quiet_ns = 50 * S;
+    }
+    add_thread(add_worker("actor", 3), "MainThread", LP_WHERE_WAITING)->open.quiet_ns = S;
+    const char *lines = page(0);
+    assert_true(strstr(lines, "load_batch") < strstr(lines, "all_reduce"));
+    assert_true(strstr(lines, "nothing open: actor MainThread") < strstr(lines, "nothing open: actor pool x3"));
+}
+
 static void test_deep_and_long_paths_keep_the_innermost(void **state)
 {
     (void)state;
@@ -369,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_64_workers),
         cmocka_unit_test(test_tasks_and_idle_threads),
         cmocka_unit_test(test_likeness),
+        cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
         cmocka_unit_test(test_a_terminal_is_not_overrun),
         cmocka_unit_test(test_those_that_are_not_here),
