@@ -537,7 +537,7 @@ static void test_many_at_once(void **state)
 
 static void clean_up(void *context)
 {
-    char half[600];
+    char half[600], beside_metadata[600];
     (void)context;
     own_shm();
     struct told told = leave_a_dead_one(folder);
@@ -545,10 +545,14 @@ static void clean_up(void *context)
     file_write(half, "{", 1); /* of a flush that the kill cut off */
     snprintf(half, sizeof half, "%.*s.json.adopted.tmp", (int)strlen(told.path) - 5, told.path);
     file_write(half, "{", 1); /* of an adopter that was killed */
+    size_t end = strlen(told.path) - strlen(".json");
+    snprintf(beside_metadata, sizeof beside_metadata, "%s/metadata.json.%.8s.tmp", folder, told.path + end - 8);
+    file_write(beside_metadata, "{", 1); /* of a worker that was killed when it began */
     CHECK_U64(adopt(folder), 1);
     check_file(told.path);
     *strrchr(half, '/') = '\0';
     CHECK_U64((uint64_t)folder_each(half, NULL, NULL), 1);
+    CHECK(access(beside_metadata, F_OK) != 0);
 }
 
 static void test_half_files_are_removed(void **state)
@@ -562,6 +566,32 @@ static void test_half_files_are_removed(void **state)
 static size_t adopt_abandoned(void)
 {
     return lp_adopt(&(struct lp_adoption){.run_dir = "/no/such/run", .abandoned = true});
+}
+
+/* Who looks for what nobody came for is not in the way of who comes. */
+static void read_beside_others(void *context)
+{
+    (void)context;
+    own_shm();
+    pid_t other = fork();
+    CHECK(other >= 0);
+    if (other == 0) {
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+        for (;;)
+            adopt_abandoned();
+    }
+    for (int i = 0; i < 200; i++) {
+        leave_a_dead_one(folder);
+        CHECK_U64(adopt(folder), 1);
+    }
+    CHECK(kill(other, SIGKILL) == 0);
+    wait_for(other);
+}
+
+static void test_looking_for_others_hides_nothing(void **state)
+{
+    (void)state;
+    in_child(read_beside_others, NULL);
 }
 
 static void let_it_be_silent(const char *image, uint64_t hours)
@@ -689,6 +719,7 @@ int main(void)
         in_folder(test_a_part_yields_to_the_last_flush),
         in_folder(test_many_at_once),
         in_folder(test_half_files_are_removed),
+        in_folder(test_looking_for_others_hides_nothing),
         in_folder(test_another_runs_dead_after_an_hour),
         in_folder(test_images_without_a_run_directory_go_in_time),
         in_folder(test_an_image_cannot_choose_where_it_is_written),
