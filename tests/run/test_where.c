@@ -22,6 +22,10 @@ static int remove_folder(void **state)
     return 0;
 }
 
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
+
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static struct lp_where *load(void)
@@ -198,6 +202,33 @@ static void test_another_pid_namespace(void **state)
     in_child(look_into_another_namespace, NULL);
 }
 
+/* Durations are right also where the worker's clock is set off: a thousand seconds in which nothing was open. */
+static void look_into_another_time(void *context)
+{
+    (void)context;
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+    CANNOT_IF(unshare(CLONE_NEWTIME) != 0);
+    int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+    static const char offset[] = "monotonic -1000 0";
+    CANNOT_IF(fd < 0 || write(fd, offset, sizeof offset - 1) < 0);
+    close(fd);
+    pid_t hangs = start(hang);
+    struct lp_where *where = load();
+    CHECK_U64(where->n_workers, 1);
+    const struct lp_stacks_thread *thread = &where->workers[0].threads[0].open;
+    CHECK(thread->n_stacks == 1 && thread->stacks[0].n_frames == 1);
+    CHECK(thread->stacks[0].frames[0].open_ns < 500000000000u);
+    lp_where_free(where);
+    CHECK(kill(hangs, SIGKILL) == 0 && waitpid(hangs, NULL, 0) == hangs);
+}
+
+static void test_another_time_namespace(void **state)
+{
+    (void)state;
+    in_child(look_into_another_time, NULL);
+}
+
 /* CK05: workers of another boot, and of this one whose images are not to be seen. */
 static void look_at_files(void *context)
 {
@@ -240,6 +271,7 @@ int main(void)
         in_folder(test_there_is_nothing),
         in_folder(test_without_a_readable_file),
         in_folder(test_another_pid_namespace),
+        in_folder(test_another_time_namespace),
         in_folder(test_only_their_files_are_seen_CK05),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
