@@ -300,14 +300,3 @@ void lp_where_free(struct lp_where *where)
     lp_run_free(where->run);
     free(where);
 }
-
-uint64_t lp_where_quiet_ns(const struct lp_where_worker *worker)
-{
-    uint64_t quiet_ns = 0;
-    for (size_t i = 0; i < worker->n_threads; i++) {
-        const struct lp_stacks_thread *thread = &worker->threads[i].open;
-        if (thread->n_stacks > 0 && thread->quiet_ns > quiet_ns)
-            quiet_ns = thread->quiet_ns;
-    }
-    return quiet_ns;
-}

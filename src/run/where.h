@@ -73,7 +73,4 @@ int lp_where_load(struct lp_where **where, const char *dir, void (*progress)(voi
                   void *progress_context, char *message, size_t message_size);
 void lp_where_free(struct lp_where *where);
 
-/* How long ago anything was entered or finished on the most silent thread that has something open. */
-uint64_t lp_where_quiet_ns(const struct lp_where_worker *worker);
-
 #endif
