@@ -71,8 +71,8 @@ static int create_file(struct lp_image *image, const char *worker)
     lp_image_folder(image->path, sizeof image->path);
     size_t len = strlen(image->path);
     int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
-    if (n < 0 || (size_t)n >= sizeof image->path - len || fchmod(fd, 0600) != 0 ||
-        !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
+    if (n < 0 || (size_t)n >= sizeof image->path - len || fchmod(fd, 0600) != 0 || !lp_image_lock(fd, LP_LOCK_OWNER) ||
+        fstat(fd, &st) != 0) {
         close(fd);
         image->path[0] = '\0';
         return -1;

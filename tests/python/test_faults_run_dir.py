@@ -126,7 +126,8 @@ tell(run=facts(merge_run(run_dir)), left=files_of(run_dir))
 SSHFS = """
 printf '#!/bin/sh\\necho $$ >{server}.pid\\nexec /usr/lib/openssh/sftp-server\\n' >{server}
 chmod +x {server}
-sshfs -o cache=no,attr_timeout=0,entry_timeout=0,ssh_command={server} fake:{there} {here}
+sshfs -o cache=no,attr_timeout=0,entry_timeout=0 \\
+    -o ssh_command={server} fake:{there} {here}
 """
 SYSTEMS = {
     "tmpfs": "mount -t tmpfs there {here}",
@@ -169,7 +170,7 @@ with profiler.phase("before"):
     wait_until(lambda: flush_of(profiler.path) > 1)
 os.kill(server, signal.SIGSTOP)
 time.sleep(0.7)  # a flush is due every half second, and hangs
-# Nothing here may wait for the server. If anything does, the watchdog lets the server go on and tells.
+# Nothing here may wait for the server. If anything does, the watchdog lets it go on, and tells.
 waited = threading.Event()
 done = threading.Event()
 
@@ -240,18 +241,23 @@ def test_a_file_server_that_hangs_F6(child: Child, tmp_path: Path, what: str) ->
     assert found["run"]["caveats"].keys() <= {"failed_flushes", "unclosed"}
 
 
-HANGS_AT_THE_END = """
+HANGS_AT_THE_END = (
+    """
 import subprocess
 run_dir, pid_file, other = sys.argv[1:]
 server = int(Path(pid_file).read_text())
 if other:
-    victim = """ + "'''" + """
+    victim = """
+    + "'''"
+    + """
 import os, signal, sys
 from lineprofiler.accounting import Profiler
 profiler = Profiler(sys.argv[1], snapshot_interval_s=None)
 with profiler.phase("a"):
     os.kill(os.getpid(), signal.SIGKILL)
-""" + "'''" + """
+"""
+    + "'''"
+    + """
     subprocess.run([sys.executable, "-c", victim, run_dir])
     os.kill(server, signal.SIGSTOP)
 profiler = Profiler(other or run_dir, snapshot_interval_s=0.01)
@@ -274,6 +280,7 @@ never_waited = not waited.is_set()
 os.kill(server, signal.SIGCONT)
 tell(never_waited=never_waited)
 """
+)
 
 
 @pytest.mark.xfail(reason="close() waits for the thread that hangs, and adopts by itself")
