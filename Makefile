@@ -1,6 +1,6 @@
 # The targets; each is one script in scripts/, which says what it does.
 
-.PHONY: help setup demo test check format bench asan tsan fuzz docs clean
+.PHONY: help setup demo test check format bench asan tsan fuzz torture docs clean
 
 help:
 	@echo "make demo    install the package, run an example under it, print the report"
@@ -11,6 +11,7 @@ help:
 	@echo "make asan    C tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan    C tests under ThreadSanitizer"
 	@echo "make fuzz    fuzz targets, FUZZ_SECONDS (60) in all"
+	@echo "make torture kill TORTURE_DEATHS (5000) recording programs, read what they leave"
 	@echo "make docs    documentation"
 	@echo "make clean   remove what was built; the environments in .venv stay"
 
@@ -38,6 +39,9 @@ asan tsan: setup
 
 fuzz: setup
 	@scripts/fuzz
+
+torture: setup
+	@scripts/torture
 
 docs:
 	@echo "Nothing to generate: docs/ is read as it is."

@@ -183,7 +183,8 @@ static bool running(struct lp_recorder *recorder)
 {
     if (!atomic_load_explicit(lp_fork_word, memory_order_relaxed))
         return false; /* a clone that ran no fork handlers: the image is its parent's */
-    bool idle = atomic_load(&recorder->key) == 0 && atomic_load(&recorder->state) == LP_RECORDER_IDLE;
+    /* Also while another thread is in the middle of lp_recorder_start: begin waits for it. */
+    bool idle = atomic_load(&recorder->key) == 0 && atomic_load(&recorder->state) != LP_RECORDER_STOPPED;
     if (idle || atomic_exchange(&recorder->wake, false))
         recorder->hooks.begin(recorder->hooks.context);
     return atomic_load(&recorder->key) != 0;

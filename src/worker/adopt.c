@@ -11,6 +11,8 @@
 #include "process/identity.h"
 #include "process/other.h"
 #include "process/stamp.h"
+#include "worker/children.h"
+#include "worker/internal.h"
 #include "worker/owner.h"
 #include "worker/publish.h"
 #include "worker/walk.h"
@@ -84,8 +86,10 @@ static bool write_out(const struct lp_view *view, const char *file)
     struct lp_stamp seen = lp_owner_seen(view, false);
     bool done = file_is_better(view, folder, place.worker) ||
                 lp_publish(folder, place.worker, LP_PUBLISH_ADOPTER, view, &seen, LP_OWNER_GONE) == 0;
-    if (done)
+    if (done) {
         lp_publish_clean(folder, place.worker, LP_PUBLISH_OWNER);
+        lp_metadata_clean(place.run_dir, place.worker);
+    }
     close(folder);
     return done;
 }
@@ -109,10 +113,28 @@ static bool run_dir_is_gone(const struct lp_view *view)
            (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR));
 }
 
+static bool is_ours(const struct adopting *adopting, const struct lp_view *view)
+{
+    return adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
+}
+
+/* Asked before the lock is taken: who reads the image's run at that moment would have to pass it over. */
+static bool concerns_us(const struct adopting *adopting, const struct lp_header *header, int fd)
+{
+    struct lp_view view;
+    if (header->parent_pid == (uint64_t)getpid() || (adopting->wanted->abandoned && silent_ns(header) >= HOUR_NS))
+        return true;
+    if (lp_view_foreign(&view, fd) != 0)
+        return false;
+    bool ours = is_ours(adopting, &view);
+    lp_view_release(&view);
+    return ours;
+}
+
 /* With the adopter's lock held. */
 static void settle(struct adopting *adopting, const struct lp_image_file *file, const struct lp_view *view)
 {
-    bool ours = adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
+    bool ours = is_ours(adopting, view);
     uint64_t silence_ns = silent_ns(lp_view_header(view));
     if (!ours && (!adopting->wanted->abandoned || silence_ns < HOUR_NS))
         return;
@@ -148,7 +170,7 @@ static int look_at(void *context, const struct lp_image_file *file)
         return 0;
     }
     if (lp_owner_lives(&header, file->fd) || (wanted->largest && GET(header.used) > wanted->largest) ||
-        !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
+        !concerns_us(adopting, &header, file->fd) || !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
         return 0;
     note_end(&header, file->fd);
     if (lp_view_foreign(&view, file->fd) != 0)
@@ -162,6 +184,7 @@ size_t lp_adopt(const struct lp_adoption *adoption)
 {
     struct adopting adopting = {.wanted = adoption};
     adopting.have_run_dir = stat(adoption->run_dir, &adopting.run_dir) == 0;
+    lp_children_note();
     lp_images_walk(O_RDWR, look_at, &adopting);
     return adopting.adopted;
 }

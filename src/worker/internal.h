@@ -96,6 +96,8 @@ void lp_worker_try_flush(struct lp_worker *worker);
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
    opening. */
 int lp_metadata_add(struct lp_worker *worker);
+/* Removes what a worker that died in the middle of that has left beside metadata.json. */
+void lp_metadata_clean(const char *run_dir, const char *worker);
 
 /* keeper.c */
 /* CLOCK_MONOTONIC. Async-signal-safe. */
@@ -125,6 +127,8 @@ bool lp_nap_before(const struct timespec *until, long *nap_ns);
 void lp_fork_prepare(void);
 void lp_fork_watch(struct lp_worker *worker);
 void lp_fork_unwatch(struct lp_worker *worker);
+/* Whether any watched worker is not closed. Without any lock. */
+bool lp_fork_any_open(void);
 
 /* worker.c */
 /* Frees a closed worker that nothing uses. */

@@ -88,17 +88,28 @@ static size_t end_of_lines(const char *text, size_t len)
 }
 
 /* The worker's eight random digits: files of that name are nobody else's. */
-static const char *digits_of(const struct lp_worker *worker)
+static const char *digits_of(const char *worker)
 {
-    size_t len = strlen(worker->name);
-    return worker->name + (len < 8 ? 0 : len - 8);
+    size_t len = strlen(worker);
+    return worker + (len < 8 ? 0 : len - 8);
+}
+
+static void temporary_name(char name[64], const char *worker)
+{
+    snprintf(name, 64, "metadata.json.%s.tmp", digits_of(worker));
+}
+
+/* Of a lock that is to replace a dead process's. */
+static void next_lock_name(char name[64], const char *worker)
+{
+    snprintf(name, 64, LOCK ".%s", digits_of(worker));
 }
 
 static int write_whole(int folder, const struct lp_worker *worker, const char *kept, size_t kept_len,
                        const struct lp_buffer *line)
 {
     char temporary[64];
-    snprintf(temporary, sizeof temporary, "metadata.json.%s.tmp", digits_of(worker));
+    temporary_name(temporary, worker->name);
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
@@ -188,7 +199,7 @@ static void pause_a_little(void)
 static bool take_over(int folder, const struct lp_worker *worker, struct stat *st)
 {
     char name[64];
-    snprintf(name, sizeof name, LOCK ".%s", digits_of(worker));
+    next_lock_name(name, worker->name);
     if (!create(folder, name, st))
         return false;
     if (renameat(folder, name, folder, LOCK) != 0) {
@@ -263,4 +274,17 @@ int lp_metadata_add(struct lp_worker *worker)
     worker->listed = !failed || why == EBUSY; /* who waited for the lock in vain does not wait at each write */
     errno = why;
     return failed;
+}
+
+void lp_metadata_clean(const char *run_dir, const char *worker)
+{
+    char name[64];
+    int folder = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return;
+    temporary_name(name, worker);
+    unlinkat(folder, name, 0);
+    next_lock_name(name, worker);
+    unlinkat(folder, name, 0);
+    close(folder);
 }

@@ -35,6 +35,28 @@ static void test_an_idle_recorder_begins_at_the_first_boundary(void **state)
     recording_close(&recording);
 }
 
+/* As a hook with a lock does: when it has that, the other thread's lp_recorder_start is done. */
+static int await_the_other_thread(void *context)
+{
+    struct recording *recording = context;
+    atomic_fetch_add(&recording->begun, 1);
+    atomic_store(&recording->recorder.key, UINT64_MAX);
+    return 0;
+}
+
+static void test_the_first_boundaries_of_two_threads_are_both_recorded(void **state)
+{
+    static struct recording recording;
+    (void)state;
+    recording_open_with(&recording, &(struct recording_options){.idle = true});
+    recording.recorder.hooks.begin = await_the_other_thread;
+    atomic_store(&recording.recorder.state, LP_RECORDER_RUNNING); /* and no key yet: half way through the start */
+    record_one(&recording, "a");
+    assert_int_equal(recording.begun, 1);
+    assert_int_equal(calls_of(&recording, "a"), 1);
+    recording_close(&recording);
+}
+
 static void *record_one_elsewhere(void *context)
 {
     record_one(context, "elsewhere");
@@ -321,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_that_has_all_keys), /* first: the key is taken once */
         cmocka_unit_test(test_an_idle_recorder_begins_at_the_first_boundary),
+        cmocka_unit_test(test_the_first_boundaries_of_two_threads_are_both_recorded),
         cmocka_unit_test(test_a_woken_recorder_asks_once_at_the_next_boundary),
         cmocka_unit_test(test_a_stopped_recorder_is_not_woken),
         cmocka_unit_test(test_stop_wins_over_wake),
