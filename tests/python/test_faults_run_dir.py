@@ -269,7 +269,7 @@ time.sleep(0.1)  # the native thread is in the trap by now
 waited = threading.Event()
 
 def watch():
-    time.sleep(12)
+    time.sleep(5)
     waited.set()
     os.kill(server, signal.SIGCONT)
 
