@@ -163,6 +163,9 @@ struct lp_header {
     _Atomic uint64_t shared; /* bytes that are in the file; less than used once private memory had to serve */
     _Atomic uint64_t flushes;
     _Atomic uint64_t troubles[LP_TROUBLES];
+    /* Bytes that the profiler itself has moved in this process: chars of system calls, bytes of the block layer. */
+    _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
+    _Atomic uint32_t own_io_unknown; /* some of that could not be told */
     _Atomic lp_ref last_slot;
     lp_ref facts;                  /* name: JSON text of the unchanging facts */
     lp_ref run_dir, folder;        /* names: absolute path, "workers/<host>" below it */

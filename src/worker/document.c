@@ -419,6 +419,22 @@ static void emit_troubles(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+/* As of the last flush: this one is still being written. */
+static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
+{
+    lp_emit_key(emit, "own_io");
+    if (GET(header->own_io_unknown)) {
+        lp_emit_null(emit);
+        return;
+    }
+    lp_emit_open(emit, '{');
+    emit_if(emit, "read_chars", GET(header->own_read_chars));
+    emit_if(emit, "write_chars", GET(header->own_write_chars));
+    emit_if(emit, "read_bytes", GET(header->own_read_bytes));
+    emit_if(emit, "write_bytes", GET(header->own_write_bytes));
+    lp_emit_close(emit, '}');
+}
+
 static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
 {
     static const char *const modes[] = {"plain", "bounded", "token"};
@@ -479,6 +495,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_key(emit, "image");
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
+    emit_own_io(emit, header);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');

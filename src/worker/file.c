@@ -80,6 +80,27 @@ static int replace_file(struct lp_worker *worker, int folder)
     return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
 }
 
+struct lp_own_io lp_own_io_begin(void)
+{
+    struct lp_own_io own;
+    own.known = lp_io_of_thread(&own.before);
+    return own;
+}
+
+void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
+{
+    struct lp_io after;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    if (!own->known || !lp_io_of_thread(&after)) {
+        atomic_store(&header->own_io_unknown, 1);
+        return;
+    }
+    atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars);
+    atomic_fetch_add(&header->own_write_chars, after.write_chars - own->before.write_chars);
+    atomic_fetch_add(&header->own_read_bytes, after.read_bytes - own->before.read_bytes);
+    atomic_fetch_add(&header->own_write_bytes, after.write_bytes - own->before.write_bytes);
+}
+
 /* Safe in a signal handler where the folder is there. */
 static int write_file(struct lp_worker *worker)
 {
@@ -110,8 +131,10 @@ int lp_worker_write_locked(struct lp_worker *worker)
 int lp_worker_flush(struct lp_worker *worker)
 {
     pthread_mutex_lock(&worker->flush);
+    struct lp_own_io own = lp_own_io_begin();
     int failed = atomic_load(&worker->closed) ? 0 : lp_worker_write_locked(worker);
     int why = errno;
+    lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);
     errno = why;
     return failed;
@@ -121,8 +144,10 @@ void lp_worker_try_flush(struct lp_worker *worker)
 {
     if (access(worker->folder, W_OK) != 0 || pthread_mutex_trylock(&worker->flush) != 0)
         return;
+    struct lp_own_io own = lp_own_io_begin();
     if (!atomic_load(&worker->closed))
         write_file(worker);
+    lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);
 }
 

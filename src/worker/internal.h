@@ -12,6 +12,7 @@
 
 #include "base/emit.h"
 #include "process/identity.h"
+#include "process/io.h"
 #include "process/stamp.h"
 #include "worker/worker.h"
 
@@ -91,6 +92,14 @@ int lp_worker_write_locked(struct lp_worker *worker);
 int lp_worker_flush(struct lp_worker *worker);
 /* The same in a signal handler: unless somebody is at it, or the folder is gone. */
 void lp_worker_try_flush(struct lp_worker *worker);
+
+/* What the profiler itself moves between the two on this thread is added to the worker's own I/O. Async-signal-safe. */
+struct lp_own_io {
+    struct lp_io before;
+    bool known;
+};
+struct lp_own_io lp_own_io_begin(void);
+void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
 
 /* metadata.c */
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
