@@ -84,7 +84,8 @@ static void by_cgroup_v1(void *context)
     int fd = own_machine("size=0", line);
     put("/memory/pods:cri:x", "memory.limit_in_bytes", "33554432\n");
     put("/memory/pods:cri:x", "memory.usage_in_bytes", "25165824\n");
-    put("/memory/pods:cri:x", "memory.stat", "cache 5\ninactive_file 1\ntotal_active_file 4194304\ntotal_inactive_file 4194304\n");
+    put("/memory/pods:cri:x", "memory.stat",
+        "cache 5\ninactive_file 1\ntotal_active_file 4194304\ntotal_inactive_file 4194304\n");
     CHECK_U64(lp_headroom_shared(fd, 0), 2 * MIB);
     CHECK_U64(lp_headroom_private(), 2 * MIB);
     put("/memory", "memory.limit_in_bytes", "9223372036854771712\n"); /* v1 says "none" so */

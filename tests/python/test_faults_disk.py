@@ -1,4 +1,4 @@
-"""Disks that are full, slow to come back or broken under a run: what it costs is said, and nothing else."""
+"""Disks that are full or broken under a run: what it costs is said, and no more than that."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ wait_until(lambda: flush_of(profiler.path) > old)
 with profiler.phase("after"):
     pass
 profiler.close()
-tell(old=old, in_between=in_between, files=files, temporary=temporary, run=facts(merge_run(run_dir)),
-     left=files_of(run_dir))
+tell(old=old, in_between=in_between, files=files, temporary=temporary, left=files_of(run_dir),
+     run=facts(merge_run(run_dir)))
 """
 
 
@@ -66,7 +66,7 @@ def test_a_full_disk_that_is_freed_again_EX07(child: Child, disk: Path, system: 
     found = child.json(
         PRELUDE + FULL_AND_FREE_AGAIN, disk, within=within(system.format(disk=disk), MOUNTS)
     )
-    # Whoever reads meanwhile on this machine misses nothing; on others, the file is whole and older.
+    # Who reads meanwhile on this machine misses nothing; on others, the file is whole and older.
     assert found["old"] > 1
     assert len(found["in_between"]["calls"]) == 301
     assert found["in_between"]["unreadable"] == []

@@ -117,7 +117,7 @@ def test_small_files_only_EX07(child: Child, run_dir: Path, limit: int) -> None:
     assert found["troubles"]["failed_flushes"] > 0
     [warned] = found["warned"]
     assert "File too large" in warned
-    assert [path for path in run_dir.rglob("*.tmp*")] == []
+    assert list(run_dir.rglob("*.tmp*")) == []
 
 
 @pytest.mark.parametrize("megabytes", [24, 64, 400])

@@ -1,8 +1,8 @@
-"""A machine with something wrong with it, for one program alone: mounts, pids and limits of its own.
+"""A machine with something wrong with it, for one program alone: mounts and pids of its own.
 
 A test says by a line of shell what is to be wrong; it happens in namespaces that only the program
-of the test is in, and goes when the program ends. Where this machine forbids it, the test is skipped
-with what the machine said.
+of the test is in, and goes when the program ends. Where this machine forbids it, the test is
+skipped with what the machine said.
 """
 
 from __future__ import annotations
