@@ -2,10 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,4 +137,68 @@ bool lp_process_end_of_child(uint64_t pid, int *status)
     bool exited = info.si_code == CLD_EXITED;
     *status = exited ? W_EXITCODE(info.si_status & 0xff, 0) : W_EXITCODE(0, info.si_status & 0x7f);
     return true;
+}
+
+/* include/uapi/linux/pidfd.h of Linux 6.15; libc's may be older. */
+struct pidfd_info_v0 {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+    int32_t exit_code;
+};
+#define PIDFD_GET_INFO_V0 _IOWR(0xFF, 11, struct pidfd_info_v0)
+#define PIDFD_INFO_EXIT_BIT 8u
+
+/* An older kernel takes the request and never answers. */
+bool lp_process_can_watch(void)
+{
+    struct utsname kernel;
+    int major_number, minor_number;
+    return uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major_number, &minor_number) == 2 &&
+           (major_number > 6 || (major_number == 6 && minor_number >= 15));
+}
+
+bool lp_process_watch(struct lp_process_watch *watch, uint64_t pid)
+{
+    struct stat st;
+    if (pid > INT32_MAX)
+        return false;
+    watch->fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (watch->fd < 0)
+        return false;
+    if (fstat(watch->fd, &st) != 0) {
+        close(watch->fd);
+        return false;
+    }
+    watch->pid = pid;
+    watch->inode = st.st_ino;
+    watch->device = st.st_dev;
+    return true;
+}
+
+static bool is_still_open(const struct lp_process_watch *watch)
+{
+    struct stat st;
+    return fstat(watch->fd, &st) == 0 && st.st_ino == watch->inode && st.st_dev == watch->device;
+}
+
+enum lp_process_end lp_process_watched_end(const struct lp_process_watch *watch, int *status)
+{
+    struct pollfd ends = {.fd = watch->fd, .events = POLLIN};
+    struct pidfd_info_v0 info = {.mask = PIDFD_INFO_EXIT_BIT};
+    if (!is_still_open(watch))
+        return LP_END_UNKNOWN;
+    if (poll(&ends, 1, 0) == 0)
+        return LP_END_NOT_YET;
+    if (ioctl(watch->fd, PIDFD_GET_INFO_V0, &info) != 0)
+        return LP_END_UNKNOWN;
+    if (!(info.mask & PIDFD_INFO_EXIT_BIT)) /* nobody has waited for it yet */
+        return lp_process_end_of_child(watch->pid, status) ? LP_END_TOLD : LP_END_NOT_YET;
+    *status = info.exit_code;
+    return LP_END_TOLD;
+}
+
+void lp_process_unwatch(const struct lp_process_watch *watch)
+{
+    if (is_still_open(watch))
+        close(watch->fd);
 }

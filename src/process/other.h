@@ -34,4 +34,18 @@ enum lp_process_maps lp_process_maps_file(uint64_t pid, dev_t device, ino_t inod
    afterwards. False if it lives, is no child, or was waited for. */
 bool lp_process_end_of_child(uint64_t pid, int *status);
 
+/* Watches how a child of this process ends, also one that somebody else waits for; needs Linux 6.15. */
+struct lp_process_watch {
+    uint64_t pid;
+    int fd;
+    uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
+};
+enum lp_process_end { LP_END_NOT_YET, LP_END_TOLD, LP_END_UNKNOWN };
+bool lp_process_can_watch(void);
+/* False if the process is gone or no descriptor is to be had. */
+bool lp_process_watch(struct lp_process_watch *watch, uint64_t pid);
+/* TOLD: *status is that of wait(2). */
+enum lp_process_end lp_process_watched_end(const struct lp_process_watch *watch, int *status);
+void lp_process_unwatch(const struct lp_process_watch *watch);
+
 #endif

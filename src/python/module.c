@@ -299,7 +299,21 @@ struct PyModuleDef lpy_module = {
 
 PyMODINIT_FUNC PyInit__core(void);
 
+static int resume(void *unused)
+{
+    (void)unused;
+    lp_worker_resume();
+    return 0;
+}
+
+/* In a fork handler, where CPython from 3.12 on counts threads a moment later, and the GIL may be anybody's. */
+static void resume_soon(void)
+{
+    Py_AddPendingCall(resume, NULL);
+}
+
 PyMODINIT_FUNC PyInit__core(void)
 {
+    lp_worker_resume_by(resume_soon);
     return PyModuleDef_Init(&lpy_module);
 }

@@ -11,6 +11,7 @@
 #include "process/identity.h"
 #include "process/other.h"
 #include "process/stamp.h"
+#include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/owner.h"
 #include "worker/publish.h"
@@ -183,6 +184,7 @@ size_t lp_adopt(const struct lp_adoption *adoption)
 {
     struct adopting adopting = {.wanted = adoption};
     adopting.have_run_dir = stat(adoption->run_dir, &adopting.run_dir) == 0;
+    lp_children_note();
     lp_images_walk(O_RDWR, look_at, &adopting);
     return adopting.adopted;
 }

@@ -1,16 +1,19 @@
 /*
  * Forks: no thread of ours runs across one, no lock of ours is inherited taken, and the child reaches nothing of its
  * parent's. Parent and child go on lazily, at their next boundary: threads started inside fork handlers make CPython
- * warn, and a child that is about to exec is to leave no trace.
+ * warn, and a child that is about to exec is to leave no trace. A host may see to it that the parent goes on soon after.
  */
 #include <string.h>
 #include <time.h>
 
+#include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
 #define FLUSH_WAIT_SECONDS 2
 #define CALL_WAIT_SECONDS 2
+
+typedef void resume_soon_fn(void);
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,6 +43,8 @@ static void wait_for_flush(struct lp_worker *worker, const struct timespec *unti
     if (!failed)
         pthread_mutex_unlock(&worker->flush);
 }
+
+static _Atomic(resume_soon_fn *) resume_soon;
 
 static bool pause_all(bool late)
 {
@@ -80,20 +85,51 @@ static void before_fork(void)
     lp_record_before_fork();
 }
 
-static void after_fork_in_parent(void)
+void lp_worker_resume_by(void (*soon)(void))
 {
-    lp_record_after_fork_in_parent();
+    atomic_store(&resume_soon, soon);
+}
+
+/* A worker that had a keeper before the fork. With life held. */
+static bool waits_for_keeper(const struct lp_worker *worker)
+{
+    return !worker->foreign && !atomic_load(&worker->closed) && worker->keeper.next_flush_ns != 0;
+}
+
+void lp_worker_resume(void)
+{
+    if (!lp_record_is_here())
+        return;
+    pthread_mutex_lock(&registry_lock);
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
-        lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
+        pthread_mutex_lock(&worker->life);
+        if (waits_for_keeper(worker))
+            lp_keeper_start_locked(worker);
         pthread_mutex_unlock(&worker->life);
     }
     pthread_mutex_unlock(&registry_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    bool waits = false;
+    lp_record_after_fork_in_parent();
+    for (struct lp_worker *worker = registry; worker; worker = worker->next) {
+        lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
+        waits |= waits_for_keeper(worker);
+        pthread_mutex_unlock(&worker->life);
+    }
+    pthread_mutex_unlock(&registry_lock);
+    resume_soon_fn *soon = atomic_load(&resume_soon);
+    if (waits && soon)
+        soon();
 }
 
 static void after_fork_in_child(void)
 {
     lp_record_after_fork_in_child();
     lp_signals_after_fork();
+    lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
         pthread_mutex_init(&worker->flush, NULL);
@@ -123,6 +159,16 @@ void lp_fork_watch(struct lp_worker *worker)
     worker->next = registry;
     registry = worker;
     pthread_mutex_unlock(&registry_lock);
+}
+
+bool lp_fork_any_open(void)
+{
+    bool any = false;
+    pthread_mutex_lock(&registry_lock);
+    for (const struct lp_worker *worker = registry; worker; worker = worker->next)
+        any |= !atomic_load(&worker->closed);
+    pthread_mutex_unlock(&registry_lock);
+    return any;
 }
 
 void lp_fork_unwatch(struct lp_worker *worker)

@@ -124,6 +124,8 @@ bool lp_nap_before(const struct timespec *until, long *nap_ns);
 void lp_fork_prepare(void);
 void lp_fork_watch(struct lp_worker *worker);
 void lp_fork_unwatch(struct lp_worker *worker);
+/* Whether any watched worker is not closed. Without any lock. */
+bool lp_fork_any_open(void);
 
 /* worker.c */
 /* Frees a closed worker that nothing uses. */

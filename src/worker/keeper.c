@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "worker/adopt.h"
+#include "worker/children.h"
 #include "worker/internal.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
@@ -149,6 +150,8 @@ static void *keep(void *context)
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
         atomic_store(&keeper->served, requested);
+        lp_children_look();
+        lp_children_note();
         if (flush_is_due || !looked_around) {
             adopt(worker, !looked_around);
             looked_around = true;

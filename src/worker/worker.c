@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "worker/adopt.h"
+#include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
@@ -297,6 +298,8 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
     }
     int status = worker->close_status;
     pthread_mutex_unlock(&worker->life);
+    if (!lp_fork_any_open())
+        lp_children_forget();
     return status;
 }
 

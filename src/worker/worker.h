@@ -89,6 +89,12 @@ void lp_worker_callback_failed(struct lp_worker *worker);
    To be called without that lock. */
 void lp_worker_pause_calls(void);
 
+/* After a fork, in the parent: goes on with the keepers that it has stopped. Else each goes on at its worker's next
+   boundary, of which a program that forks its actors and waits for them meets none for hours. Not in a fork handler: the
+   host may count threads there. But soon is called there, to see to it. */
+void lp_worker_resume(void);
+void lp_worker_resume_by(void (*soon)(void));
+
 /* Borrowed; they change in a forked child at its first phase. */
 const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */
 const char *lp_worker_run_id(const struct lp_worker *worker);

@@ -86,9 +86,7 @@ with Profiler({str(run_dir)!r}) as profiler:
 def test_an_idle_worker_takes_little_memory_SC03(run_dir: Path) -> None:
     with Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None) as profiler:
         folder = Path(f"/dev/shm/lineprofiler-{os.geteuid()}")
-        [image] = folder.glob(
-            f"w_{profiler.run_id}_{os.getpid()}_*.img"
-        )  # the pid alone comes again
+        [image] = folder.glob(f"w_{profiler.run_id}_{os.getpid()}_*.img")  # pids come again
         assert image.stat().st_blocks * 512 <= 64 << 10
         with profiler.phase("a"):
             pass

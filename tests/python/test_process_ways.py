@@ -581,3 +581,29 @@ with Profiler(sys.argv[1], "parent") as profiler, profiler.phase("parent"):
     run = finished(run_dir)
     check(run, 5, 4)
     assert len(run.workers_of("tool")) == 4
+
+
+ONLY_WAITS = """
+import json, os, pathlib, sys, time, warnings
+warnings.simplefilter("error")
+from lineprofiler.accounting import Profiler
+run_dir = pathlib.Path(sys.argv[1])
+with Profiler(run_dir, snapshot_interval_s=0.02, sample_interval_s=None) as profiler:
+    with profiler.phase("wait for the actors"):
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+        seen = set()
+        while len(seen) < 3:
+            for path in run_dir.glob("workers/*/*.json"):
+                seen.add(json.loads(path.read_text())["flush"])
+"""
+
+
+def test_a_parent_that_forks_and_then_only_waits_is_flushed(child: Child, run_dir: Path) -> None:
+    child.run(ONLY_WAITS, run_dir)
+    [worker] = merge_run(run_dir).workers
+    assert worker.closed
+    assert worker.flush >= 3

@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 
 #include "process/identity.h"
+#include "process/other.h"
 #include "process/stamp.h"
 #include "worker/adopt.h"
+#include "worker/children.h"
 #include "worker/walk.h"
 
 static char *folder;
@@ -67,6 +69,12 @@ static void tell(int to, const struct lp_worker *worker)
     CHECK(write(to, &told, sizeof told) == sizeof told);
 }
 
+static void on_signal(int number)
+{
+    (void)number;
+    _exit(3);
+}
+
 /* Starts a process that records seven entries and stays inside "outer", with whatever `then` does. */
 static pid_t start(struct told *told, const char *run_dir, void (*then)(void))
 {
@@ -78,6 +86,7 @@ static pid_t start(struct told *told, const char *run_dir, void (*then)(void))
         struct lp_entry outer;
         CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
         struct lp_worker *worker = worker_open(run_dir);
+        signal(SIGUSR1, on_signal);
         CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
         lp_record_enter(lp_worker_recorder(worker), name_of("outer"), &outer);
         for (int i = 0; i < 7; i++)
@@ -101,6 +110,12 @@ static void go_on(void)
 {
 }
 
+static void wait_and_go_on(void)
+{
+    for (;;)
+        pause();
+}
+
 static void die(void)
 {
     raise(SIGKILL);
@@ -110,6 +125,12 @@ static void wait_for(pid_t pid)
 {
     int status;
     CHECK(waitpid(pid, &status, 0) == pid);
+}
+
+static void kill_it(pid_t pid)
+{
+    CHECK(kill(pid, SIGKILL) == 0);
+    wait_for(pid);
 }
 
 static struct told leave_a_dead_one(const char *run_dir)
@@ -186,6 +207,87 @@ static void test_how_a_child_ended_is_told(void **state)
     in_child(adopt_a_zombie, NULL);
 }
 
+static void count_pidfds(void *context, const char *name)
+{
+    char path[300], link[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%s", name);
+    if (readlink(path, link, sizeof link - 1) > 0 && strstr(link, "pidfd"))
+        ++*(int *)context;
+}
+
+static int pidfds(void)
+{
+    int n = 0;
+    folder_each("/proc/self/fd", count_pidfds, &n);
+    return n;
+}
+
+static void tell_of_children(void *context)
+{
+    struct told killed, left, alive;
+    (void)context;
+    own_shm();
+    CANNOT_IF(!lp_process_can_watch());
+    pid_t one = start(&killed, folder, do_nothing), two = start(&left, folder, wait_and_go_on);
+    pid_t three = start(&alive, folder, do_nothing);
+    lp_children_look();
+    CHECK(pidfds() == 3);
+    if (fork() == 0) { /* they are not its own */
+        lp_children_after_fork();
+        _exit(pidfds());
+    }
+    int status;
+    CHECK(wait(&status) > 0 && status == 0);
+    kill_it(one); /* and wait for it */
+    CHECK(kill(two, SIGUSR1) == 0);
+    wait_for(two);
+    CHECK_U64(adopt(folder), 2);
+    CHECK(end_at(killed.path, "signal") == SIGKILL && end_at(killed.path, "exit_status") == -1);
+    CHECK(end_at(left.path, "signal") == -1 && end_at(left.path, "exit_status") == 3);
+    CHECK(pidfds() == 1);
+    lp_children_forget();
+    CHECK(pidfds() == 0);
+    kill_it(three);
+    CHECK_U64(adopt(folder), 1);
+    CHECK(end_at(alive.path, "signal") == -1);
+}
+
+static void test_how_children_ended_that_were_waited_for(void **state)
+{
+    (void)state;
+    in_child(tell_of_children, NULL);
+}
+
+/* A host that closes all descriptors and opens its own finds those untouched. */
+static void close_what_was_watched(void *context)
+{
+    struct told told;
+    (void)context;
+    own_shm();
+    CANNOT_IF(!lp_process_can_watch());
+    pid_t pid = start(&told, folder, do_nothing);
+    lp_children_look();
+    CHECK(pidfds() == 1);
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    int mine[64];
+    for (int i = 0; i < 64; i++)
+        CHECK((mine[i] = open("/dev/null", O_RDONLY)) >= 0);
+    kill_it(pid);
+    lp_children_note();
+    lp_children_forget();
+    for (int i = 0; i < 64; i++)
+        CHECK(fcntl(mine[i], F_GETFD) >= 0);
+    CHECK_U64(adopt(folder), 1);
+    CHECK(end_at(told.path, "signal") == -1);
+}
+
+static void test_descriptors_of_the_host_are_left_alone(void **state)
+{
+    (void)state;
+    in_child(close_what_was_watched, NULL);
+}
+
 /* ---- the living ------------------------------------------------------------------------ */
 
 static void close_all(void)
@@ -216,12 +318,6 @@ static bool has_closed(pid_t pid)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     return folder_each(path, NULL, NULL) <= 3;
-}
-
-static void kill_it(pid_t pid)
-{
-    CHECK(kill(pid, SIGKILL) == 0);
-    wait_for(pid);
 }
 
 static void leave_the_living(void *context)
@@ -613,6 +709,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(test_a_killed_worker),
         in_folder(test_how_a_child_ended_is_told),
+        in_folder(test_how_children_ended_that_were_waited_for),
+        in_folder(test_descriptors_of_the_host_are_left_alone),
         in_folder(test_the_living_are_left_alone),
         in_folder(test_a_process_that_became_another_program_EX11),
         in_folder(test_a_clone_holds_the_lock),
