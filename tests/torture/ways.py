@@ -160,6 +160,28 @@ def all_at_once(scene: Scene, rng: random.Random, language: str) -> None:
     kill_sometime(scene, rng, language, victim)
 
 
+def children_of(pid: int) -> list[int]:
+    with suppress(OSError):
+        path = Path(f"/proc/{pid}/task/{pid}/children")
+        return [int(child) for child in path.read_text(encoding="ascii").split()]
+    return []
+
+
+def one_by_one(scene: Scene, rng: random.Random, language: str) -> None:
+    """SIGKILL to forked children, whose parent sees it and comes for them; then to all."""
+    forks = rng.randint(1, 3)
+    played = program.small(rng, (1 + forks) * rng.choice([1, 2]))
+    options = {"forks": forks, "fork_at": rng.randrange(100), "interval": 0.002}
+    victim = scene.start(language, played, options)
+    await_moment(rng, language, victim)
+    for child in children_of(victim.pid):
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        time.sleep(rng.uniform(0, 0.004))
+    victim.send(signal.SIGKILL, to_all=True)
+    scene.wait(victim, -signal.SIGKILL)
+
+
 def by_signal(scene: Scene, rng: random.Random, language: str) -> None:
     """SIGTERM, SIGUSR1, SIGHUP, with all kinds of handlers."""
     number = rng.choice([signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
@@ -245,6 +267,7 @@ WAYS = {
     "SIGKILL while the image grows": Way(in_growth, 80, 10),
     "SIGKILL in close()": Way(in_close, 50, 10),
     "SIGKILL of the process group": Way(all_at_once, 80, 10),
+    "SIGKILL of forked children": Way(one_by_one, 40, 5),
     "SIGTERM, SIGUSR1, SIGHUP": Way(by_signal, 60, 20),
     "SIGKILL while reading": Way(in_adoption, 80, 5),
     "SIGKILL beside dead workers": Way(by_adopting, 50, 5),
