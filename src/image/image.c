@@ -16,6 +16,7 @@
 #define RESERVED_BYTES (256u << 20)
 #define LEAST_RESERVED (1u << 20)
 #define ALLOCATION_TRIES 100
+#define TRY_EVERY 1024 /* growth that was refused is tried again at every such request, and more often at first */
 
 static_assert(LARGEST_STEP % FIRST_BYTES == 0, "an image grows by multiples of its first size");
 
@@ -29,8 +30,11 @@ int lp_image_open_folder(bool make)
     char path[64];
     struct stat st;
     lp_image_folder(path, sizeof path);
-    if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
+    bool made = make && mkdir(path, 0700) == 0;
+    if (make && !made && errno != EEXIST)
         return -1;
+    if (made) /* an umask may have left not even us in: for good, since nobody makes it again */
+        fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -67,7 +71,8 @@ static int create_file(struct lp_image *image, const char *worker)
     lp_image_folder(image->path, sizeof image->path);
     size_t len = strlen(image->path);
     int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
-    if (n < 0 || (size_t)n >= sizeof image->path - len || !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
+    if (n < 0 || (size_t)n >= sizeof image->path - len || fchmod(fd, 0600) != 0 ||
+        !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
         close(fd);
         image->path[0] = '\0';
         return -1;
@@ -105,8 +110,11 @@ static bool map_shared(struct lp_image *image, size_t from, size_t to)
                 (off_t)from) != MAP_FAILED;
 }
 
+/* The first piece is there whatever it takes: it is little, and nothing can be recorded without. */
 static bool map_private(struct lp_image *image, size_t from, size_t to)
 {
+    if (from > 0 && to - from > lp_headroom_private())
+        return false;
     return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                 0) != MAP_FAILED;
 }
@@ -179,17 +187,31 @@ void lp_image_publish(struct lp_image *image)
     close_file(image);
 }
 
+/* To look at what is left takes system calls, and who finds no place may ask again at each entry. */
+static bool tries_again(struct lp_image *image)
+{
+    unsigned n = image->refused;
+    image->refused += n > 0;
+    return (n & (n - 1)) == 0 || n % TRY_EVERY == 0;
+}
+
+static bool grow_locked(struct lp_image *image, size_t size, size_t needed)
+{
+    size_t to = size;
+    while (to < needed)
+        to += to < LARGEST_STEP ? to : LARGEST_STEP;
+    if (!tries_again(image))
+        return false;
+    bool ok = to <= image->reserved && extend(image, to);
+    image->refused = ok ? 0 : image->refused + (image->refused == 0);
+    return ok;
+}
+
 static LP_COLD bool grow(struct lp_image *image, size_t needed)
 {
-    bool ok = true;
     pthread_mutex_lock(&image->grow_lock);
     size_t size = atomic_load(&image->size);
-    if (size < needed) {
-        size_t to = size;
-        while (to < needed)
-            to += to < LARGEST_STEP ? to : LARGEST_STEP;
-        ok = to <= image->reserved && extend(image, to);
-    }
+    bool ok = size >= needed || grow_locked(image, size, needed);
     pthread_mutex_unlock(&image->grow_lock);
     return ok;
 }

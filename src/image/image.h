@@ -163,6 +163,9 @@ struct lp_header {
     _Atomic uint64_t shared; /* bytes that are in the file; less than used once private memory had to serve */
     _Atomic uint64_t flushes;
     _Atomic uint64_t troubles[LP_TROUBLES];
+    /* Bytes that the profiler itself has moved in this process: chars of system calls, bytes of the block layer. */
+    _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
+    _Atomic uint32_t own_io_unknown; /* some of that could not be told */
     _Atomic lp_ref last_slot;
     lp_ref facts;                  /* name: JSON text of the unchanging facts */
     lp_ref run_dir, folder;        /* names: absolute path, "workers/<host>" below it */
@@ -197,6 +200,7 @@ struct lp_image {
     size_t reserved;     /* its length */
     _Atomic size_t size; /* bytes usable so far */
     pthread_mutex_t grow_lock;
+    unsigned refused;       /* requests for more since it could not grow; guarded by grow_lock */
     int fd;                 /* of the file; -1: private memory only */
     uint64_t inode, device; /* of fd, to know it again: the host may have closed it and reused the number */
     char path[256];         /* "" if private */

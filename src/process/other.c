@@ -62,6 +62,15 @@ static bool read_stat(const char *path, struct stat_line *line)
     return true;
 }
 
+/* When a process began is told by the clocks of whoever asks: in another time namespace it began at another time. */
+static bool shares_clocks(uint64_t pid)
+{
+    char path[64];
+    struct stat ours, theirs;
+    snprintf(path, sizeof path, "/proc/%llu/ns/time", (unsigned long long)pid);
+    return stat("/proc/self/ns/time", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
+}
+
 enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
 {
     char path[64];
@@ -73,7 +82,9 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
         return errno == ENOENT || errno == ESRCH ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
     /* A main thread that ended alone looks like a zombie too. */
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
-    return line.start_ticks != process->start_ticks || ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
+    if (line.start_ticks != process->start_ticks)
+        return shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
+    return ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
 }
 
 bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks)

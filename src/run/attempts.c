@@ -28,26 +28,41 @@ void lp_run_attempts_release(struct lp_run_attempts *attempts)
         free(attempts->attempts[i]);
     }
     free(attempts->attempts);
+    lp_run_boots_release(&attempts->boots);
     lp_run_table_release(&attempts->table);
     lp_run_fold_release(&attempts->fold);
     *attempts = (struct lp_run_attempts){0};
 }
 
 /* Newest first; of two that began in the same nanosecond, the one whose id is greater. */
-int lp_run_attempt_order(const void *a, const void *b)
+static int by_age(const void *a, const void *b)
 {
     const struct lp_run_attempt *left = *(const struct lp_run_attempt *const *)a;
     const struct lp_run_attempt *right = *(const struct lp_run_attempt *const *)b;
-    if (left->first_started_ns != right->first_started_ns)
-        return left->first_started_ns > right->first_started_ns ? -1 : 1;
+    if (left->began_ns != right->began_ns)
+        return left->began_ns > right->began_ns ? -1 : 1;
     return lp_text_compare(lp_text_span(&right->run_id), lp_text_span(&left->run_id));
+}
+
+static void settle(const struct lp_run_attempts *attempts, struct lp_run_attempt *const *which, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        which[i]->began_ns = lp_run_boots_time(&attempts->boots, which[i]->first_boot, &which[i]->first);
+}
+
+void lp_run_attempts_sort(const struct lp_run_attempts *attempts)
+{
+    settle(attempts, attempts->attempts, attempts->n_attempts);
+    if (attempts->n_attempts)
+        qsort(attempts->attempts, attempts->n_attempts, sizeof(struct lp_run_attempt *), by_age);
 }
 
 struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts)
 {
     struct lp_run_attempt *newest = NULL;
+    settle(attempts, attempts->attempts, attempts->n_attempts);
     for (size_t i = 0; i < attempts->n_attempts; i++)
-        if (!newest || lp_run_attempt_order(&attempts->attempts[i], &newest) < 0)
+        if (!newest || by_age(&attempts->attempts[i], &newest) < 0)
             newest = attempts->attempts[i];
     return newest;
 }
@@ -72,8 +87,9 @@ static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, stru
 static void drop_oldest(struct lp_run_attempts *attempts)
 {
     size_t oldest = 0;
+    settle(attempts, attempts->kept, attempts->n_kept);
     for (size_t i = 1; i < attempts->n_kept; i++)
-        if (lp_run_attempt_order(&attempts->kept[i], &attempts->kept[oldest]) > 0)
+        if (by_age(&attempts->kept[i], &attempts->kept[oldest]) > 0)
             oldest = i;
     struct lp_run_attempt *attempt = attempts->kept[oldest];
     attempt->dropped = true;
@@ -107,14 +123,31 @@ static int keep_worker(struct lp_run_attempt *attempt, const struct lp_run_docum
     return lp_run_fold_worker(&attempt->workers[attempt->workers_kept++], document, path, source);
 }
 
-static void note_worker(struct lp_run_attempt *attempt, const struct lp_run_document *document)
+/* Whatever the order of files, the same worker is the first. */
+static bool is_earlier(const struct lp_run_stamp *stamp, const struct lp_run_stamp *than)
 {
+    if (stamp->realtime_ns != than->realtime_ns)
+        return stamp->realtime_ns < than->realtime_ns;
+    return stamp->boottime_ns < than->boottime_ns;
+}
+
+static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *attempt,
+                       const struct lp_run_document *document)
+{
+    size_t boot;
+    if (lp_run_boots_note(&attempts->boots, document->boot_id, &document->written, &boot) < 0)
+        return -1;
+    if (attempt->n_workers == 0 || is_earlier(&document->started, &attempt->first)) {
+        attempt->first = document->started;
+        attempt->first_boot = boot;
+    }
     attempt->n_workers++;
     attempt->n_generated += document->run_id_generated;
     if (document->started.realtime_ns < attempt->first_started_ns)
         attempt->first_started_ns = document->started.realtime_ns;
     if (document->written.realtime_ns > attempt->last_written_ns)
         attempt->last_written_ns = document->written.realtime_ns;
+    return 0;
 }
 
 int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_document *document, const char *path,
@@ -125,7 +158,8 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
         attempt = new_attempt(attempts, document->run_id);
     if (!attempt)
         return -1;
-    note_worker(attempt, document);
+    if (note_worker(attempts, attempt, document) < 0)
+        return -1;
     if (attempts->n_kept > LP_RUN_ATTEMPTS_KEPT)
         drop_oldest(attempts);
     if (attempt->dropped)

@@ -2,7 +2,7 @@
  * attempts: the shelf on which the workers of a directory are put, each attempt's apart.
  *
  * Owns: attempts, their roles' trees and their workers, and which of them is the newest: the one whose first worker
- * began last. That is not known before the last file, and a directory may hold thousands of attempts (each worker its
+ * began last, whatever the wall clock was set to meanwhile. That is not known before the last file, and a directory may hold thousands of attempts (each worker its
  * own, where the run id was not handed on), so only the newest few keep their figures; an attempt that was dropped and
  * turns out to be the newest after all has to be gathered again, which is the caller's part.
  *
@@ -11,6 +11,7 @@
 #ifndef LP_RUN_ATTEMPTS_H
 #define LP_RUN_ATTEMPTS_H
 
+#include "run/boots.h"
 #include "run/fold.h"
 
 #define LP_RUN_ATTEMPTS_KEPT 4
@@ -23,6 +24,9 @@ struct lp_run_role_tree {
 struct lp_run_attempt {
     struct lp_text run_id;                      /* Owned. */
     uint64_t first_started_ns, last_written_ns; /* Realtime. */
+    struct lp_run_stamp first;                  /* Start of its first worker, */
+    size_t first_boot;                          /* in that boot; */
+    uint64_t began_ns;                          /* and by the time of run/boots.h, once attempts are put in order. */
     size_t n_workers, n_generated;              /* Counted also once dropped. */
     bool dropped;                               /* What follows is gone. */
     struct lp_run_role_tree **roles;            /* Owned. */
@@ -36,6 +40,7 @@ struct lp_run_attempts {
     size_t n_attempts, room;
     struct lp_run_attempt *kept[LP_RUN_ATTEMPTS_KEPT + 1]; /* Borrowed: those not dropped. */
     size_t n_kept;
+    struct lp_run_boots boots;
     struct lp_run_table table; /* Attempts by id, roles by attempt and name. */
     struct lp_run_fold fold;
     uint64_t n_folded;
@@ -51,7 +56,7 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
 /* The attempt that is reported, perhaps a dropped one; NULL if there is none. */
 struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts);
 
-/* Orders attempts, newest first: for qsort over pointers. */
-int lp_run_attempt_order(const void *a, const void *b);
+/* Sorts them, newest first. */
+void lp_run_attempts_sort(const struct lp_run_attempts *attempts);
 
 #endif

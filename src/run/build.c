@@ -117,7 +117,7 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
     size_t n = attempts->n_attempts;
     if (n < 2)
         return 0;
-    qsort(attempts->attempts, n, sizeof(struct lp_run_attempt *), lp_run_attempt_order);
+    lp_run_attempts_sort(attempts);
     run->superseded = calloc(n - 1, sizeof *run->superseded);
     if (!run->superseded)
         return -1;

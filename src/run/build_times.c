@@ -3,6 +3,7 @@
 #include "run/build.h"
 
 #define SECOND_NS UINT64_C(1000000000)
+#define DAY_NS (86400 * SECOND_NS)
 #define STALE_NS (60 * SECOND_NS)
 #define STALE_INTERVALS 3
 #define MAX_INTERVAL_S 1e9 /* Beyond that a product would not fit; nothing gets stale in 30 years. */
@@ -24,22 +25,42 @@ static bool share_boot(const struct lp_run *run)
     return true;
 }
 
-static uint64_t time_of(const struct lp_run_stamp *stamp, bool monotonic)
+enum clock { REALTIME, MONOTONIC, BOOTTIME };
+
+static uint64_t time_of(const struct lp_run_stamp *stamp, enum clock clock)
 {
-    return monotonic ? stamp->monotonic_ns : stamp->realtime_ns;
+    return clock == MONOTONIC ? stamp->monotonic_ns : clock == BOOTTIME ? stamp->boottime_ns : stamp->realtime_ns;
 }
 
+struct span {
+    uint64_t first, last;
+};
+
 /* First start and last write by one of the clocks. */
-static void bounds(const struct lp_run *run, bool monotonic, uint64_t *first, uint64_t *last)
+static struct span span_of(const struct lp_run *run, enum clock clock)
 {
-    *first = UINT64_MAX;
-    *last = 0;
+    struct span span = {UINT64_MAX, 0};
     for (size_t i = 0; i < run->n_workers; i++) {
-        uint64_t started = time_of(&run->workers[i].started, monotonic);
-        uint64_t written = time_of(&run->workers[i].written, monotonic);
-        *first = started < *first ? started : *first;
-        *last = written > *last ? written : *last;
+        uint64_t started = time_of(&run->workers[i].started, clock);
+        uint64_t written = time_of(&run->workers[i].written, clock);
+        span.first = started < span.first ? started : span.first;
+        span.last = written > span.last ? written : span.last;
     }
+    return span;
+}
+
+static uint64_t length(struct span span)
+{
+    return beyond(span.last, span.first);
+}
+
+/* In time namespaces (containers that were moved) monotonic clocks of one boot stand apart: by them the run took longer
+   than by the clock that goes on while a machine is suspended, or days longer than by the wall clock. */
+static bool one_clock(const struct lp_run *run)
+{
+    uint64_t took_ns = length(span_of(run, MONOTONIC));
+    return share_boot(run) && took_ns <= length(span_of(run, BOOTTIME)) + SECOND_NS &&
+           took_ns <= length(span_of(run, REALTIME)) + DAY_NS;
 }
 
 static bool is_stale(const struct lp_run_worker *worker, uint64_t age_ns)
@@ -53,14 +74,14 @@ static bool is_stale(const struct lp_run_worker *worker, uint64_t age_ns)
 
 void lp_run_build_times(struct lp_run *run)
 {
-    uint64_t first, last;
-    bool monotonic = share_boot(run);
-    bounds(run, false, &run->started_realtime_ns, &run->written_realtime_ns);
-    bounds(run, monotonic, &first, &last);
-    run->runtime_ns = beyond(last, first);
+    enum clock clock = one_clock(run) ? MONOTONIC : REALTIME;
+    struct span shown = span_of(run, REALTIME), span = span_of(run, clock);
+    run->started_realtime_ns = shown.first;
+    run->written_realtime_ns = shown.last;
+    run->runtime_ns = length(span);
     for (size_t i = 0; i < run->n_workers; i++) {
         struct lp_run_worker *worker = &run->workers[i];
-        worker->silent_ns = beyond(last, time_of(&worker->written, monotonic));
+        worker->silent_ns = beyond(span.last, time_of(&worker->written, clock));
         worker->stale = is_stale(worker, worker->silent_ns);
         run->live |= worker->source == LP_SOURCE_LIVE_IMAGE;
     }

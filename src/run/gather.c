@@ -105,9 +105,8 @@ static bool image_beats(const struct lp_run_image *image, const struct lp_run_do
 {
     if (file->closed || file->ended || image->partial)
         return false;
-    if (image->source == LP_SOURCE_DEAD_IMAGE)
-        return image->flush >= file->flush;
-    return image->written.monotonic_ns > file->written.monotonic_ns;
+    /* Of a worker that lives the file may be newer by a moment: it flushed while we read. That it lives counts more. */
+    return image->source == LP_SOURCE_LIVE_IMAGE || image->flush >= file->flush;
 }
 
 int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file)

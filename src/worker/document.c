@@ -60,7 +60,10 @@ static bool thread_cpu(const struct lp_view *view, uint64_t tid, enum lp_documen
     const struct lp_header *header = lp_view_header(view);
     if (!header->measure_cpu || owner == LP_OWNER_GONE)
         return false;
-    return owner == LP_OWNER_SELF ? lp_cpu_of_thread(tid, cpu_ns) : lp_thread_cpu_read(header->pid, tid, cpu_ns);
+    if (owner == LP_OWNER_SELF)
+        return lp_cpu_of_thread(tid, cpu_ns);
+    /* In another container its numbers are those of somebody else here. */
+    return header->pid_namespace == lp_pid_namespace() && lp_thread_cpu_read(header->pid, tid, cpu_ns);
 }
 
 /* A frame as it is now; serial 0 if nothing is open there, or only since the moment. */
@@ -416,6 +419,22 @@ static void emit_troubles(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+/* As of the last flush: this one is still being written. */
+static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
+{
+    lp_emit_key(emit, "own_io");
+    if (GET(header->own_io_unknown)) {
+        lp_emit_null(emit);
+        return;
+    }
+    lp_emit_open(emit, '{');
+    emit_if(emit, "read_chars", GET(header->own_read_chars));
+    emit_if(emit, "write_chars", GET(header->own_write_chars));
+    emit_if(emit, "read_bytes", GET(header->own_read_bytes));
+    emit_if(emit, "write_bytes", GET(header->own_write_bytes));
+    lp_emit_close(emit, '}');
+}
+
 static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
 {
     static const char *const modes[] = {"plain", "bounded", "token"};
@@ -476,6 +495,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_key(emit, "image");
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
+    emit_own_io(emit, header);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');

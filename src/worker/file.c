@@ -29,21 +29,32 @@ static int make_folders(char *path)
     return mkdir(path, 0777) != 0 && errno != EEXIST ? -1 : 0;
 }
 
+static const char *below_run_dir(const struct lp_worker *worker)
+{
+    return worker->folder + strlen(worker->run_dir) + 1;
+}
+
 int lp_worker_make_folder(struct lp_worker *worker)
 {
-    if (make_folders(worker->folder) != 0)
+    if (make_folders(worker->run_dir) != 0)
         return -1;
-    return faccessat(AT_FDCWD, worker->folder, W_OK | X_OK, AT_EACCESS);
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), true);
+    if (folder < 0) /* no descriptor is left, which may change: the first write makes it */
+        return errno == EMFILE || errno == ENFILE ? 0 : -1;
+    int failed = faccessat(folder, ".", W_OK | X_OK, AT_EACCESS);
+    int why = errno;
+    close(folder);
+    errno = why;
+    return failed;
 }
 
 /* The folder open for use; made anew if somebody removed it. */
 static int open_folder(struct lp_worker *worker)
 {
-    const char *below = worker->folder + strlen(worker->run_dir) + 1;
-    int folder = lp_publish_open(worker->run_dir, below, false);
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
     if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
         lp_metadata_add(worker);
-        folder = lp_publish_open(worker->run_dir, below, false);
+        folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
     }
     return folder;
 }
@@ -69,7 +80,29 @@ static int replace_file(struct lp_worker *worker, int folder)
     return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
 }
 
-int lp_worker_write_locked(struct lp_worker *worker)
+struct lp_own_io lp_own_io_begin(void)
+{
+    struct lp_own_io own;
+    own.known = lp_io_of_thread(&own.before);
+    return own;
+}
+
+void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
+{
+    struct lp_io after;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    if (!own->known || !lp_io_of_thread(&after)) {
+        atomic_store(&header->own_io_unknown, 1);
+        return;
+    }
+    atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars);
+    atomic_fetch_add(&header->own_write_chars, after.write_chars - own->before.write_chars);
+    atomic_fetch_add(&header->own_read_bytes, after.read_bytes - own->before.read_bytes);
+    atomic_fetch_add(&header->own_write_bytes, after.write_bytes - own->before.write_bytes);
+}
+
+/* Safe in a signal handler where the folder is there. */
+static int write_file(struct lp_worker *worker)
 {
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     take_troubles(header);
@@ -85,11 +118,23 @@ int lp_worker_write_locked(struct lp_worker *worker)
     return failed;
 }
 
+int lp_worker_write_locked(struct lp_worker *worker)
+{
+    int failed = write_file(worker);
+    int why = errno;
+    if (!failed && !worker->listed) /* there was no room, or no descriptor, when it was opened */
+        lp_metadata_add(worker);
+    errno = why;
+    return failed;
+}
+
 int lp_worker_flush(struct lp_worker *worker)
 {
     pthread_mutex_lock(&worker->flush);
+    struct lp_own_io own = lp_own_io_begin();
     int failed = atomic_load(&worker->closed) ? 0 : lp_worker_write_locked(worker);
     int why = errno;
+    lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);
     errno = why;
     return failed;
@@ -99,8 +144,10 @@ void lp_worker_try_flush(struct lp_worker *worker)
 {
     if (access(worker->folder, W_OK) != 0 || pthread_mutex_trylock(&worker->flush) != 0)
         return;
+    struct lp_own_io own = lp_own_io_begin();
     if (!atomic_load(&worker->closed))
-        lp_worker_write_locked(worker);
+        write_file(worker);
+    lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);
 }
 
@@ -112,10 +159,10 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     errno = 0;
     if (!lp_record_is_here())
         return NULL;
-    pthread_mutex_lock(&worker->flush);
+    pthread_mutex_lock(&worker->shown);
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!header || header->version == 0) { /* a forked child that has recorded nothing, or could not */
-        pthread_mutex_unlock(&worker->flush);
+        pthread_mutex_unlock(&worker->shown);
         errno = 0;
         return NULL;
     }
@@ -124,7 +171,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
     lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
-    pthread_mutex_unlock(&worker->flush);
+    pthread_mutex_unlock(&worker->shown);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);
         errno = ENOMEM;

@@ -27,6 +27,7 @@ static void make_locks_anew(void)
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         pthread_mutex_init(&worker->life, NULL);
         pthread_mutex_init(&worker->flush, NULL);
+        pthread_mutex_init(&worker->shown, NULL);
         lp_keeper_init(&worker->keeper);
     }
     lp_record_make_locks_anew();
@@ -133,6 +134,7 @@ static void after_fork_in_child(void)
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
         pthread_mutex_init(&worker->flush, NULL);
+        pthread_mutex_init(&worker->shown, NULL);
         worker->foreign = true;
         pthread_mutex_unlock(&worker->life);
     }

@@ -12,6 +12,7 @@
 
 #include "base/emit.h"
 #include "process/identity.h"
+#include "process/io.h"
 #include "process/stamp.h"
 #include "worker/worker.h"
 
@@ -59,8 +60,10 @@ struct lp_worker {
     struct lp_stamp started;
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
-    pthread_mutex_t flush; /* guards the worker's file */
+    pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
+    pthread_mutex_t shown; /* guards the coming of another image, against who reads it in memory; taken last */
     struct lp_keeper keeper;
+    bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
@@ -90,9 +93,18 @@ int lp_worker_flush(struct lp_worker *worker);
 /* The same in a signal handler: unless somebody is at it, or the folder is gone. */
 void lp_worker_try_flush(struct lp_worker *worker);
 
+/* What the profiler itself moves between the two on this thread is added to the worker's own I/O. Async-signal-safe. */
+struct lp_own_io {
+    struct lp_io before;
+    bool known;
+};
+struct lp_own_io lp_own_io_begin(void);
+void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
+
 /* metadata.c */
-/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. */
-int lp_metadata_add(const struct lp_worker *worker);
+/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
+   opening. */
+int lp_metadata_add(struct lp_worker *worker);
 /* Removes what a worker that died in the middle of that has left beside metadata.json. */
 void lp_metadata_clean(const char *run_dir, const char *worker);
 

@@ -80,6 +80,20 @@ static void adopt(struct lp_worker *worker, bool abandoned)
                                    .context = &worker->keeper});
 }
 
+/* Children and dead workers. The latter not before the first flush: of a process that ends at once no file server is
+   asked. */
+static void see_to_others(struct lp_worker *worker, bool flush_is_due, bool *looked_around)
+{
+    struct lp_own_io own = lp_own_io_begin();
+    lp_children_look();
+    lp_children_note();
+    if (flush_is_due) {
+        adopt(worker, !*looked_around);
+        *looked_around = true;
+    }
+    lp_own_io_end(worker, &own);
+}
+
 static uint64_t tick_ns(const struct lp_worker *worker)
 {
     return worker->sample_ns ? worker->sample_ns : worker->snapshot_ns;
@@ -150,12 +164,7 @@ static void *keep(void *context)
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
         atomic_store(&keeper->served, requested);
-        lp_children_look();
-        lp_children_note();
-        if (flush_is_due || !looked_around) {
-            adopt(worker, !looked_around);
-            looked_around = true;
-        }
+        see_to_others(worker, flush_is_due, &looked_around);
         if (flush_is_due) {
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);

@@ -253,10 +253,11 @@ static int take_lock(int folder, const struct lp_worker *worker, struct stat *lo
     return -1;
 }
 
-int lp_metadata_add(const struct lp_worker *worker)
+int lp_metadata_add(struct lp_worker *worker)
 {
     struct stat lock;
     bool added;
+    worker->listed = false;
     int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
@@ -270,6 +271,7 @@ int lp_metadata_add(const struct lp_worker *worker)
     }
     int why = errno;
     close(folder);
+    worker->listed = !failed || why == EBUSY; /* who waited for the lock in vain does not wait at each write */
     errno = why;
     return failed;
 }

@@ -57,12 +57,24 @@ static const char *next_part(const char *path, char *part, size_t size)
     return path[len] == '/' ? path + len + 1 : path + len;
 }
 
+/* A symbolic link is ELOOP, also where the kernel says ENOTDIR. */
+static int open_no_link(int folder, const char *part)
+{
+    struct stat st;
+    int inner = openat(folder, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int why = errno;
+    if (inner < 0 && why == ENOTDIR && fstatat(folder, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        why = ELOOP;
+    errno = why;
+    return inner;
+}
+
 static int open_part(int folder, const char *part, bool make)
 {
-    int inner = openat(folder, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int inner = open_no_link(folder, part);
     if (inner >= 0 || !make || errno != ENOENT || (mkdirat(folder, part, 0777) != 0 && errno != EEXIST))
         return inner;
-    return openat(folder, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return open_no_link(folder, part);
 }
 
 int lp_publish_open(const char *run_dir, const char *below, bool make)

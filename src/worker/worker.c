@@ -40,9 +40,11 @@ static size_t kernel_thread_name(void *context, char *name, size_t size)
 static int replace_image_locked(struct lp_worker *worker)
 {
     pthread_mutex_lock(&worker->flush);
+    pthread_mutex_lock(&worker->shown);
     lp_image_destroy(&worker->recorder.image);
     worker->run_id_origin = LP_RUN_ID_INHERITED;
     int failed = lp_worker_make_image_locked(worker);
+    pthread_mutex_unlock(&worker->shown);
     pthread_mutex_unlock(&worker->flush);
     return failed;
 }
@@ -188,6 +190,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     }
     pthread_mutex_init(&worker->life, NULL);
     pthread_mutex_init(&worker->flush, NULL);
+    pthread_mutex_init(&worker->shown, NULL);
     lp_keeper_init(&worker->keeper);
     lp_metadata_add(worker);
     if (options->deferred)
@@ -323,6 +326,7 @@ void lp_worker_dispose(struct lp_worker *worker)
     lp_image_destroy(&worker->recorder.image);
     pthread_mutex_destroy(&worker->life);
     pthread_mutex_destroy(&worker->flush);
+    pthread_mutex_destroy(&worker->shown);
     free_parts(worker);
 }
 

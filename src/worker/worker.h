@@ -5,9 +5,10 @@
  * from the first phase on a keeper thread writes its file every snapshot interval. lp_worker_close writes the last
  * state and makes the rest inert; the memory stays until lp_worker_free, because other threads may still be inside.
  *
- * Locks: `life` guards opening, closing and forking; `flush` guards the file. life is taken before flush. The call that
- * follows a flush may use the worker in any way, fork, close and free it included: nobody who holds a lock waits for it,
- * and who closes waits for it a bounded time, before taking any.
+ * Locks: `life` guards opening, closing and forking; `flush` guards the file; `shown` whoever reads the image in memory.
+ * They are taken in this order, and who holds the last one waits for no file server. The call that follows a flush may
+ * use the worker in any way, fork, close and free it included: nobody who holds a lock waits for it, and who closes
+ * waits for it a bounded time, before taking any.
  *
  * Must not know: Python, reports.
  */

@@ -1,7 +1,9 @@
 /* What is left for an image, as the file system, the memory cgroup (both versions) and the limits of the process say. */
 #include "support/support.h"
 
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 
 #include "image/headroom.h"
 
@@ -51,6 +53,7 @@ static void by_nothing(void *context)
 {
     (void)context;
     CHECK_U64(lp_headroom_shared(own_machine("size=0", "0::/\n"), 0), UINT64_MAX);
+    CHECK_U64(lp_headroom_private(), UINT64_MAX);
 }
 
 static void by_cgroup_v2(void *context)
@@ -61,8 +64,9 @@ static void by_cgroup_v2(void *context)
     put("/a", "memory.current", "1048576\n");
     put("/a/b", "memory.max", "67108864\n");
     put("/a/b", "memory.current", "50331648\n");
-    put("/a/b", "memory.stat", "anon 1\nfile 33554432\ninactive_anon 3\ninactive_file 16777216\nactive_file 4\n");
-    CHECK_U64(lp_headroom_shared(fd, 0), 4 * MIB); /* (64 - (48 - 16)) / 8 */
+    put("/a/b", "memory.stat", "anon 1\nfile 33554432\ninactive_anon 3\ninactive_file 4194304\nactive_file 12582912\n");
+    CHECK_U64(lp_headroom_shared(fd, 0), 4 * MIB); /* (64 - (48 - 4 - 12)) / 8 */
+    CHECK_U64(lp_headroom_private(), 4 * MIB);
     put("/a", "memory.max", "9437184\n");
     CHECK_U64(lp_headroom_shared(fd, 0), MIB); /* any ancestor's limit counts */
     put("/a", "memory.current", "9437185\n");
@@ -80,8 +84,9 @@ static void by_cgroup_v1(void *context)
     int fd = own_machine("size=0", line);
     put("/memory/pods:cri:x", "memory.limit_in_bytes", "33554432\n");
     put("/memory/pods:cri:x", "memory.usage_in_bytes", "25165824\n");
-    put("/memory/pods:cri:x", "memory.stat", "cache 5\ninactive_file 1\ntotal_inactive_file 8388608\n");
+    put("/memory/pods:cri:x", "memory.stat", "cache 5\ninactive_file 1\ntotal_active_file 4194304\ntotal_inactive_file 4194304\n");
     CHECK_U64(lp_headroom_shared(fd, 0), 2 * MIB);
+    CHECK_U64(lp_headroom_private(), 2 * MIB);
     put("/memory", "memory.limit_in_bytes", "9223372036854771712\n"); /* v1 says "none" so */
     put("/memory", "memory.usage_in_bytes", "25165824\n");
     CHECK_U64(lp_headroom_shared(fd, 0), 2 * MIB);
@@ -135,12 +140,29 @@ static void test_no_file_no_room(void **state)
     assert_int_equal(lp_headroom_shared(-1, 0), 0);
 }
 
+/* A store into it may wait for the disk, or be a SIGBUS. */
+static void test_a_file_on_a_disk_is_no_memory(void **state)
+{
+    struct statfs fs;
+    (void)state;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    if (fstatfs(fd, &fs) != 0 || fs.f_type == TMPFS_MAGIC) {
+        print_message("this program is not on a disk\n");
+        close(fd);
+        skip();
+    }
+    assert_int_equal(lp_headroom_shared(fd, 0), 0);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_least_of_all_that_limits),
         cmocka_unit_test(test_an_eighth_of_the_address_space),
         cmocka_unit_test(test_no_file_no_room),
+        cmocka_unit_test(test_a_file_on_a_disk_is_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,9 @@ class Child:
         status: int | None = 0,
         options: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
+        within: tuple[str, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
-        with self.start(code, *args, options=options, env=env) as process:
+        with self.start(code, *args, options=options, env=env, within=within) as process:
             out, err = process.communicate(timeout=120)
         assert status is None or process.returncode == status, (process.returncode, out, err)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
@@ -83,12 +84,16 @@ class Child:
         *args: object,
         options: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
+        within: tuple[str, ...] = (),
     ) -> subprocess.Popen[str]:
-        """Start it; the code is a file, because children of multiprocessing import it."""
+        """Start it; the code is a file, because children of multiprocessing import it.
+
+        within: a command that is to start it, see support/machine.py.
+        """
         script = self.folder / "main.py"
         script.write_text(code, encoding="utf-8")
         return subprocess.Popen(
-            [sys.executable, *options, str(script), *map(str, args)],
+            [*within, sys.executable, *options, str(script), *map(str, args)],
             cwd=self.folder,
             env={**os.environ, **(env or {})},
             stdout=subprocess.PIPE,
@@ -96,9 +101,15 @@ class Child:
             text=True,
         )
 
-    def json(self, code: str, *args: object, env: dict[str, str] | None = None) -> Any:
+    def json(
+        self,
+        code: str,
+        *args: object,
+        env: dict[str, str] | None = None,
+        within: tuple[str, ...] = (),
+    ) -> Any:
         """Run it and return what it printed last, which is JSON."""
-        return json.loads(self.run(code, *args, env=env).stdout.splitlines()[-1])
+        return json.loads(self.run(code, *args, env=env, within=within).stdout.splitlines()[-1])
 
 
 @pytest.fixture
@@ -147,6 +158,16 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def faulty_calls(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a library for LD_PRELOAD, by which system calls fail and the wall clock is set."""
+    library = tmp_path_factory.mktemp("faulty_calls") / "faulty_calls.so"
+    source = Path(__file__).parents[1] / "support" / "faulty_calls.c"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    return str(library)
 
 
 @pytest.fixture

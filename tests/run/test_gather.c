@@ -84,7 +84,8 @@ static void test_a_newer_image_beats_the_file_J5(void **state)
     end(&scene);
 }
 
-static void test_an_older_image_yields_to_the_file(void **state)
+/* It flushed after its image was read: it lives all the same, and its state is that of a moment before. */
+static void test_a_live_image_beats_a_flush_meanwhile_J5(void **state)
 {
     (void)state;
     struct scene scene;
@@ -92,7 +93,9 @@ static void test_an_older_image_yields_to_the_file(void **state)
     begin(&scene);
     write_worker(scene.folder, &file);
     add_image(&scene, &image, LP_SOURCE_LIVE_IMAGE);
-    assert_one_worker(gather_all(&scene), LP_SOURCE_FILE, 90);
+    struct lp_run_attempt *attempt = gather_all(&scene);
+    assert_int_equal(attempt->workers[0].written.realtime_ns, EPOCH + 90 * SECOND);
+    assert_one_worker(attempt, LP_SOURCE_LIVE_IMAGE, 70);
     end(&scene);
 }
 
@@ -258,7 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_newer_image_beats_the_file_J5),
-        cmocka_unit_test(test_an_older_image_yields_to_the_file),
+        cmocka_unit_test(test_a_live_image_beats_a_flush_meanwhile_J5),
         cmocka_unit_test(test_a_dead_workers_image_beats_its_last_flush_F7),
         cmocka_unit_test(test_a_dead_image_yields_to_a_later_flush),
         cmocka_unit_test(test_a_closed_file_is_final),

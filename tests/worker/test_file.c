@@ -95,6 +95,38 @@ int renameat(int old_folder, const char *old, int new_folder, const char *new)
     return (int)syscall(SYS_renameat2, old_folder, old, new_folder, new, 0);
 }
 
+static json_int_t own_at(const json_t *document, const char *key)
+{
+    return (json_int_t)json_u64(json_object_get(document, "own_io"), key, 0);
+}
+
+/* What the file says of the flushes before is what they wrote; what the program moves meanwhile is not in it. */
+static void test_own_writes_are_measured_F10(void **state)
+{
+    char path[512];
+    size_t len, written = 0;
+    (void)state;
+    struct lp_worker *worker = worker_open(folder);
+    worker_record(worker, "a");
+    snprintf(path, sizeof path, "%s/the_programs_own", folder);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(snapshot(worker), LP_WORKER_OK);
+        json_t *document = worker_document(worker);
+        if (!json_is_object(json_object_get(document, "own_io"))) {
+            json_decref(document);
+            lp_worker_free(worker);
+            skip(); /* a kernel without I/O accounting */
+        }
+        assert_int_equal(own_at(document, "write_chars"), written);
+        char *text = file_read(lp_worker_path(worker), &len);
+        written += len;
+        free(text);
+        json_decref(document);
+        file_write(path, "many bytes", 10);
+    }
+    lp_worker_free(worker);
+}
+
 static void test_what_is_renamed_is_on_the_disk_F1(void **state)
 {
     (void)state;
@@ -404,6 +436,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(test_a_closed_workers_file),
+        in_folder(test_own_writes_are_measured_F10),
         in_folder(test_what_is_renamed_is_on_the_disk_F1),
         in_folder(test_readers_never_see_half_a_file),
         in_folder(test_modes_are_the_users),
