@@ -54,7 +54,9 @@ def test_the_wall_clock_is_set_CK01(
     child: Child, run_dir: Path, faulty_calls: str, hours: int
 ) -> None:
     step = hours * HOUR_S
-    found = child.json(PRELUDE + STEPPED, run_dir, step, env={"LD_PRELOAD": faulty_calls})
+    found = child.json(
+        PRELUDE + STEPPED, run_dir, step, env={"LD_PRELOAD": faulty_calls}
+    )
     run = merge_run(run_dir)
     outer, inner = run.tree[("outer",)], run.tree[("outer", "inner")]
     assert 100_000_000 <= inner.wall_ns <= outer.wall_ns <= found["took"]
@@ -190,7 +192,9 @@ tell(live=facts(live), live_ns=live.tree[("apart",)].wall_ns, live_runtime=live.
 
 
 @pytest.mark.parametrize("clocks", ["--monotonic=1000000000", "--boottime=1000000000"])
-def test_monotonic_clocks_that_are_far_apart_CK03(child: Child, run_dir: Path, clocks: str) -> None:
+def test_monotonic_clocks_that_are_far_apart_CK03(
+    child: Child, run_dir: Path, clocks: str
+) -> None:
     """As on two machines, or in containers with clocks of their own: here with one boot id."""
     apart = ("unshare", "--time", "--fork", clocks)
     within("true", apart)
@@ -206,3 +210,5 @@ def test_monotonic_clocks_that_are_far_apart_CK03(child: Child, run_dir: Path, c
     assert found["live"]["open"] == {"here": 1, "apart": 1}
     assert found["live_ns"] < 60e9
     assert found["live_runtime"] < 60e9
+
+

@@ -74,7 +74,9 @@ with Profiler(sys.argv[1]) as profiler, profiler.phase("a"):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_two_runs_of_pid_1_are_kept_apart_PR10(child: Child, run_dir: Path, killed: bool) -> None:
+def test_two_runs_of_pid_1_are_kept_apart_PR10(
+    child: Child, run_dir: Path, killed: bool
+) -> None:
     code = PRELUDE + FIRST_PROCESS
     if killed:  # the first process of a namespace is killed from outside only
         code += "\nprofiler = Profiler(sys.argv[1])\nwith profiler.phase('b'):\n    os._exit(9)\n"
@@ -150,7 +152,9 @@ tell(pids=[left_pid, right_pid], inside=inside, outside=outside, run=facts(merge
 
 
 @pytest.mark.parametrize("interval", ["None", "0.05"])
-def test_two_containers_with_one_shared_memory(child: Child, run_dir: Path, interval: str) -> None:
+def test_two_containers_with_one_shared_memory(
+    child: Child, run_dir: Path, interval: str
+) -> None:
     found = child.json(
         PRELUDE + TWO_CONTAINERS,
         run_dir,
@@ -189,7 +193,9 @@ print("done")
 """
 
 
-def test_a_report_of_a_job_that_runs_EX10(child: Child, run_dir: Path, tmp_path: Path) -> None:
+def test_a_report_of_a_job_that_runs_EX10(
+    child: Child, run_dir: Path, tmp_path: Path
+) -> None:
     import subprocess
     import sys
 
@@ -239,7 +245,9 @@ profiler.close()
 """
 
 
-def test_programs_that_follow_one_another_in_one_process_EX11(child: Child, run_dir: Path) -> None:
+def test_programs_that_follow_one_another_in_one_process_EX11(
+    child: Child, run_dir: Path
+) -> None:
     with child.start(PRELUDE + EXEC, run_dir, 3, within=within(OWN_SHM)) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -296,7 +304,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 # ---- who is in the run, and who is not -----------------------------------------------------
 
 
-def test_a_plain_program_joins_by_the_environment_alone_MN09(child: Child, run_dir: Path) -> None:
+def test_a_plain_program_joins_by_the_environment_alone_MN09(
+    child: Child, run_dir: Path
+) -> None:
     worker = """
 import sys
 from lineprofiler.accounting import Profiler

@@ -240,23 +240,18 @@ def test_a_file_server_that_hangs_F6(child: Child, tmp_path: Path, what: str) ->
     assert found["run"]["caveats"].keys() <= {"failed_flushes", "unclosed"}
 
 
-HANGS_AT_THE_END = (
-    """
+HANGS_AT_THE_END = """
 import subprocess
 run_dir, pid_file, other = sys.argv[1:]
 server = int(Path(pid_file).read_text())
 if other:
-    victim = """
-    + "'''"
-    + """
+    victim = """ + "'''" + """
 import os, signal, sys
 from lineprofiler.accounting import Profiler
 profiler = Profiler(sys.argv[1], snapshot_interval_s=None)
 with profiler.phase("a"):
     os.kill(os.getpid(), signal.SIGKILL)
-"""
-    + "'''"
-    + """
+""" + "'''" + """
     subprocess.run([sys.executable, "-c", victim, run_dir])
     os.kill(server, signal.SIGSTOP)
 profiler = Profiler(other or run_dir, snapshot_interval_s=0.01)
@@ -279,7 +274,6 @@ never_waited = not waited.is_set()
 os.kill(server, signal.SIGCONT)
 tell(never_waited=never_waited)
 """
-)
 
 
 @pytest.mark.xfail(reason="close() waits for the thread that hangs, and adopts by itself")

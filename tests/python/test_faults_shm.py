@@ -83,7 +83,9 @@ tell(on_disk=on_disk, left=sorted(set(after) - set(before) - {"/dev/shm/lineprof
 
 
 @pytest.mark.parametrize("what", NONE)
-def test_without_shared_memory_F7(child: Child, tmp_path: Path, run_dir: Path, what: str) -> None:
+def test_without_shared_memory_F7(
+    child: Child, tmp_path: Path, run_dir: Path, what: str
+) -> None:
     how = within(NONE[what].replace("{folder}", str(tmp_path)))
     found = child.json(PRELUDE + RECORD, run_dir, within=how)
     assert found == {"on_disk": "private", "left": []}
@@ -195,15 +197,12 @@ time.sleep(60)
 """
     how = within(TMPFS.format(options="size=1m"))
     # Read in the same place, after it has died.
-    script = (
-        PRELUDE
-        + """
+    script = PRELUDE + """
 import subprocess
 killed = subprocess.run([sys.executable, "-c", sys.argv[2], sys.argv[1]])
 run = merge_run(sys.argv[1])
 tell(status=killed.returncode, run=facts(run), paths=len(run.tree))
 """
-    )
     found = child.json(script, run_dir, PRELUDE + FILLS_UP.format(end=end), within=how)
     assert found["status"] == -9
     assert found["paths"] >= 3001
