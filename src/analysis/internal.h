@@ -13,6 +13,9 @@ int lp_analysis_flatten(struct lp_analysis_role *figures);
 /* Fills in the figures of every phase; wall_ns of the role must be known. */
 void lp_analysis_measure(struct lp_analysis_role *figures);
 
+/* Whether its self time is an estimate: it is sampled itself, or a child of it is. */
+bool lp_analysis_self_estimated(const struct lp_run_phase *phase);
+
 /* Each chooses its part of the role's figures. 0 or -ENOMEM. */
 int lp_analysis_choose_shares(struct lp_analysis_role *figures);
 int lp_analysis_choose_dominant(struct lp_analysis_role *figures);

@@ -135,7 +135,7 @@ static void measure_entries(struct lp_analysis_phase *figures)
     figures->p99_ns = quantile(phase, 0.99, ended_ns);
 }
 
-static bool self_estimated(const struct lp_run_phase *phase)
+bool lp_analysis_self_estimated(const struct lp_run_phase *phase)
 {
     bool estimated = phase->estimated;
     for (size_t i = 0; i < phase->n_children && !estimated; i++)
@@ -161,7 +161,7 @@ void lp_analysis_measure(struct lp_analysis_role *role)
         struct lp_analysis_phase *figures = &role->phases[i];
         const struct lp_run_phase *phase = figures->phase;
         figures->self_ns = lp_run_phase_self_ns(phase);
-        figures->self_estimated = self_estimated(phase);
+        figures->self_estimated = lp_analysis_self_estimated(phase);
         measure_wait(figures);
         measure_entries(figures);
         measure_shares(role, figures);

@@ -10,101 +10,19 @@
 
 #include "base/compiler.h"
 #include "image/headroom.h"
+#include "image/internal.h"
 
-#define FIRST_BYTES (64u << 10)
 #define LARGEST_STEP (1u << 20)
 #define RESERVED_BYTES (256u << 20)
 #define LEAST_RESERVED (1u << 20)
-#define ALLOCATION_TRIES 100
 #define TRY_EVERY 1024 /* growth that was refused is tried again at every such request, and more often at first */
 
-static_assert(LARGEST_STEP % FIRST_BYTES == 0, "an image grows by multiples of its first size");
-
-int lp_image_folder(char *path, size_t size)
-{
-    return snprintf(path, size, "/dev/shm/lineprofiler-%u", (unsigned)geteuid());
-}
-
-int lp_image_open_folder(bool make)
-{
-    char path[64];
-    struct stat st;
-    lp_image_folder(path, sizeof path);
-    bool made = make && mkdir(path, 0700) == 0;
-    if (make && !made && errno != EEXIST)
-        return -1;
-    if (made) /* an umask may have left not even us in: for good, since nobody makes it again */
-        fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-bool lp_image_lock(int fd, enum lp_image_lock which)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-bool lp_image_is_locked(int fd, enum lp_image_lock which)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
-/* A locked file without a name, so that nobody meets it half made. */
-static int create_file(struct lp_image *image, const char *worker)
-{
-    struct stat st;
-    int folder = lp_image_open_folder(true);
-    if (folder < 0)
-        return -1;
-    int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    close(folder);
-    if (fd < 0)
-        return -1;
-    lp_image_folder(image->path, sizeof image->path);
-    size_t len = strlen(image->path);
-    int n = snprintf(image->path + len, sizeof image->path - len, "/%s.img", worker);
-    if (n < 0 || (size_t)n >= sizeof image->path - len || fchmod(fd, 0600) != 0 ||
-        !lp_image_lock(fd, LP_LOCK_OWNER) || fstat(fd, &st) != 0) {
-        close(fd);
-        image->path[0] = '\0';
-        return -1;
-    }
-    image->inode = st.st_ino;
-    image->device = st.st_dev;
-    return fd;
-}
-
-/* True if image->fd is still the file that we opened. */
-static bool owns_fd(const struct lp_image *image)
-{
-    struct stat st;
-    return image->fd >= 0 && fstat(image->fd, &st) == 0 && st.st_ino == image->inode && st.st_dev == image->device;
-}
-
-/* fallocate, not ftruncate: blocks are there before the first store, or the call fails instead of a SIGBUS later. On
-   kernels before 6.10 a signal interrupts it and undoes what it did; small steps get on even under a profiler's timer. */
-static bool allocate_blocks(int fd, size_t from, size_t to)
-{
-    for (int interrupted = 0; from < to;) {
-        if (fallocate(fd, 0, (off_t)from, FIRST_BYTES) == 0)
-            from += FIRST_BYTES;
-        else if (errno != EINTR || ++interrupted == ALLOCATION_TRIES)
-            return false;
-    }
-    return true;
-}
+static_assert(LARGEST_STEP % LP_IMAGE_FIRST_BYTES == 0, "an image grows by multiples of its first size");
 
 static bool map_shared(struct lp_image *image, size_t from, size_t to)
 {
-    if (!owns_fd(image) || to - from > lp_headroom_shared(image->fd, from) || !allocate_blocks(image->fd, from, to))
+    if (!lp_image_owns_file(image) || to - from > lp_headroom_shared(image->fd, from) ||
+        !lp_image_allocate(image->fd, from, to))
         return false;
     return mmap(image->base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, image->fd,
                 (off_t)from) != MAP_FAILED;
@@ -144,14 +62,6 @@ static bool reserve(struct lp_image *image)
     return image->base != MAP_FAILED;
 }
 
-static void close_file(struct lp_image *image)
-{
-    image->path[0] = '\0';
-    if (owns_fd(image))
-        close(image->fd);
-    image->fd = -1;
-}
-
 int lp_image_create(struct lp_image *image, const char *worker)
 {
     memset(image, 0, sizeof *image);
@@ -161,30 +71,19 @@ int lp_image_create(struct lp_image *image, const char *worker)
         image->base = NULL;
         return -1;
     }
-    image->fd = create_file(image, worker);
-    if (!extend(image, FIRST_BYTES)) {
+    image->fd = lp_image_create_file(image, worker);
+    if (!extend(image, LP_IMAGE_FIRST_BYTES)) {
         lp_image_destroy(image);
         return -1;
     }
     struct lp_header *header = lp_image_header(image);
     if (atomic_load(&header->shared) == 0)
-        close_file(image);
+        lp_image_close_file(image);
     memcpy(header->magic, LP_IMAGE_MAGIC, sizeof header->magic);
     header->version = LP_IMAGE_VERSION;
     header->layout = LP_IMAGE_LAYOUT;
     atomic_store(&header->used, (sizeof *header + LP_LINE - 1) / LP_LINE * LP_LINE);
     return 0;
-}
-
-void lp_image_publish(struct lp_image *image)
-{
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", image->fd);
-    if (owns_fd(image) && linkat(AT_FDCWD, link, AT_FDCWD, image->path, AT_SYMLINK_FOLLOW) == 0)
-        return;
-    /* A file that nobody can find is no better than private memory. */
-    atomic_store(&lp_image_header(image)->shared, 0);
-    close_file(image);
 }
 
 /* To look at what is left takes system calls, and who finds no place may ask again at each entry. */
@@ -234,7 +133,7 @@ void lp_image_abandon(struct lp_image *image)
 {
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LP_LOCK_OWNER, .l_len = 1};
     pthread_mutex_lock(&image->grow_lock);
-    if (owns_fd(image))
+    if (lp_image_owns_file(image))
         fcntl(image->fd, F_OFD_SETLK, &lock);
     image->path[0] = '\0'; /* it is not ours to remove any more */
     pthread_mutex_unlock(&image->grow_lock);
@@ -245,7 +144,7 @@ void lp_image_unlink(struct lp_image *image)
     pthread_mutex_lock(&image->grow_lock); /* a thread that still grows it must not meet another file by our number */
     if (image->path[0])
         unlink(image->path);
-    close_file(image);
+    lp_image_close_file(image);
     pthread_mutex_unlock(&image->grow_lock);
 }
 
@@ -268,5 +167,5 @@ void lp_image_forget(struct lp_image *image)
         munmap(image->base, size); /* a child that would write there dies rather than damage its parent */
     /* A thread that is not here may have held it. */
     pthread_mutex_init(&image->grow_lock, NULL);
-    close_file(image);
+    lp_image_close_file(image);
 }

@@ -213,6 +213,12 @@ int lp_image_create(struct lp_image *image, const char *worker);
 void lp_image_publish(struct lp_image *image);
 /* Hands out zeroed lines; 0 if there is no room and none can be made. Takes a lock only to grow. Thread-safe. */
 lp_ref lp_image_alloc(struct lp_image *image, size_t bytes);
+/* Whether somebody has removed the file, or closed its descriptor, under us. */
+bool lp_image_is_lost(const struct lp_image *image);
+/* Gives such an image a file again, with all that it holds. To be called while no thread begins to write; one that is in
+   the middle of it is waited for a few milliseconds, and what it writes in the end is not lost. Where no file can be had,
+   it goes on as private memory. */
+void lp_image_restore(struct lp_image *image);
 /* Lets go of the lock: whoever comes may adopt the file. */
 void lp_image_abandon(struct lp_image *image);
 /* Removes the file and the mapping. */

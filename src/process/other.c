@@ -114,10 +114,12 @@ bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)
 /* "from-to perms offset major:minor inode path": whether the line is of that file. */
 static bool is_mapping_of(const char *line, dev_t device, ino_t inode)
 {
-    unsigned major_number, minor_number;
-    unsigned long long number;
-    return sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &number) == 3 && number == inode &&
-           major_number == major(device) && minor_number == minor(device);
+    char *end;
+    const char *numbers = skip_fields(line, 3);
+    if (!numbers || strtoul(numbers, &end, 16) != major(device) || *end != ':' ||
+        strtoul(end + 1, &end, 16) != minor(device))
+        return false;
+    return strtoull(end, NULL, 10) == inode;
 }
 
 enum lp_process_maps lp_process_maps_file(uint64_t pid, dev_t device, ino_t inode)
@@ -163,9 +165,11 @@ struct pidfd_info_v0 {
 bool lp_process_can_watch(void)
 {
     struct utsname kernel;
-    int major_number, minor_number;
-    return uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major_number, &minor_number) == 2 &&
-           (major_number > 6 || (major_number == 6 && minor_number >= 15));
+    char *end;
+    if (uname(&kernel) != 0)
+        return false;
+    unsigned long version = strtoul(kernel.release, &end, 10);
+    return version > 6 || (version == 6 && *end == '.' && strtoul(end + 1, NULL, 10) >= 15);
 }
 
 bool lp_process_watch(struct lp_process_watch *watch, uint64_t pid)

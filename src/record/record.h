@@ -157,6 +157,8 @@ void lp_recorder_stop(struct lp_recorder *recorder);
 void lp_recorder_release(struct lp_recorder *recorder);
 /* Sends every thread once through lp_thread_find: it takes up what others have left for it, and its name is looked at. */
 void lp_recorder_touch(struct lp_recorder *recorder);
+/* Gives the image a file again if it lost it. Meanwhile each thread waits at its next boundary, some milliseconds. */
+void lp_recorder_restore(struct lp_recorder *recorder);
 /* Looks at the calling thread's name, if names are kept and the thread has recorded. */
 void lp_recorder_see_thread_name(struct lp_recorder *recorder);
 /* Around fork, for all recorders of the process: holds every lock of this room across the fork. In the child every

@@ -93,6 +93,16 @@ void lp_recorder_touch(struct lp_recorder *recorder)
         atomic_compare_exchange_strong(&recorder->key, &key, atomic_fetch_add(&last_key, 1) + 1);
 }
 
+void lp_recorder_restore(struct lp_recorder *recorder)
+{
+    if (!lp_image_is_lost(&recorder->image))
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    lp_recorder_touch(recorder); /* sends each thread to this lock */
+    lp_image_restore(&recorder->image);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
 void lp_recorder_wake(struct lp_recorder *recorder)
 {
     atomic_store(&recorder->wake, atomic_load(&recorder->key) != 0);

@@ -155,6 +155,27 @@ struct lp_report_cell lp_report_rate(double per_s)
     return per_s < 0 ? minus(rate(-per_s)) : rate(per_s);
 }
 
+static struct lp_report_cell rate_brief(double per_s)
+{
+    static const char *const units[] = {"k/s", "M/s", "G/s", "T/s", "P/s"};
+    if (below(per_s, 1000) || per_s >= 1e18)
+        return rate(per_s);
+    size_t i = 0;
+    double scaled = per_s / 1e3;
+    while (i < 4 && !below(scaled, 1000)) {
+        scaled /= 1e3;
+        i++;
+    }
+    return tenths(scaled, units[i]);
+}
+
+struct lp_report_cell lp_report_rate_brief(double per_s)
+{
+    if (isnan(per_s))
+        return print("n/a");
+    return per_s < 0 ? minus(rate_brief(-per_s)) : rate_brief(per_s);
+}
+
 static struct lp_report_cell size(double bytes)
 {
     static const char *const units[] = {" kB", " MB", " GB", " TB", " PB", " EB"};

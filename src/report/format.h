@@ -25,6 +25,8 @@ struct lp_report_cell lp_report_duration(double ns);
 struct lp_report_cell lp_report_each(double ns);
 /* 6,377.0/s; below a tenth per second 3.0/min, 1.5/h, 2.0/day. */
 struct lp_report_cell lp_report_rate(double per_s);
+/* The same in at most 8 columns, up to the largest: 812.3/s, 6.4k/s, 3.0M/s, 3.0/min. */
+struct lp_report_cell lp_report_rate_brief(double per_s);
 /* 0 B, 999 B, 1.0 kB, 408.7 MB, 8.4 GB: powers of 1000. */
 struct lp_report_cell lp_report_size(double bytes);
 /* 327.6 MB/s */

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "process/identity.h"
 #include "run/build.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -74,6 +75,8 @@ static bool is_stale(const struct lp_run_worker *worker, uint64_t age_ns)
 
 void lp_run_build_times(struct lp_run *run)
 {
+    char boot_id[40];
+    lp_boot_id_read(boot_id, sizeof boot_id);
     enum clock clock = one_clock(run) ? MONOTONIC : REALTIME;
     struct span shown = span_of(run, REALTIME), span = span_of(run, clock);
     run->started_realtime_ns = shown.first;
@@ -82,6 +85,7 @@ void lp_run_build_times(struct lp_run *run)
     for (size_t i = 0; i < run->n_workers; i++) {
         struct lp_run_worker *worker = &run->workers[i];
         worker->silent_ns = beyond(span.last, time_of(&worker->written, clock));
+        worker->elsewhere = strcmp(worker->boot_id, boot_id) != 0;
         worker->stale = is_stale(worker, worker->silent_ns);
         run->live |= worker->source == LP_SOURCE_LIVE_IMAGE;
     }

@@ -100,9 +100,41 @@ static void caveats_of_kind(struct lp_run_caveat_list *list, const struct lp_run
     }
 }
 
+static bool is_shown_as_of_a_flush(const struct lp_run_worker *worker)
+{
+    return worker->elsewhere && worker->source == LP_SOURCE_FILE && !worker->closed && !worker->ended;
+}
+
+/* Shared memory is of its machine. */
+static void caveat_elsewhere(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    size_t n = 0, hosts = 0;
+    const struct lp_text *first = NULL, *last = NULL;
+    for (size_t i = 0; i < run->n_workers; i++) { /* sorted by host */
+        const struct lp_run_worker *worker = &run->workers[i];
+        if (!is_shown_as_of_a_flush(worker))
+            continue;
+        hosts += !last || !lp_text_equal(lp_text_span(last), lp_text_span(&worker->host));
+        first = first ? first : &worker->host;
+        last = &worker->host;
+        n++;
+    }
+    if (n == 0)
+        return;
+    struct lp_run_line line = {0};
+    lp_run_line_add(&line, "%zu worker%s shown as of %s last flush: what came after it can be read on ", n,
+                    n == 1 ? " is" : "s are", n == 1 ? "its" : "their");
+    lp_run_line_text(&line, lp_text_span(first));
+    if (hosts > 1)
+        lp_run_line_add(&line, " and %zu other host%s", hosts - 1, lp_run_plural(hosts - 1));
+    lp_run_line_add(&line, " only, as long as %s up", hosts == 1 ? "that is" : "those are");
+    lp_run_caveat_add(list, "elsewhere", &line);
+}
+
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     caveats_of_kind(list, run, stale, "that stopped writing before the end of the run");
     caveats_of_kind(list, run, open_phase, "without close, inside a phase");
     caveats_of_kind(list, run, unclosed, "without close");
+    caveat_elsewhere(list, run);
 }

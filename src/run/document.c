@@ -58,7 +58,6 @@ static int parse_format(const json_t *json, struct lp_run_fault *fault)
 
 static int parse_process(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
-    uint64_t ignored;
     if (text_of(document, json, "worker", 1, &document->worker, fault) < 0 ||
         text_of(document, json, "run_id", 1, &document->run_id, fault) < 0 ||
         text_of(document, json, "role", 0, &document->role, fault) < 0 ||
@@ -69,8 +68,8 @@ static int parse_process(struct lp_run_document *document, const json_t *json, s
         lp_run_field_count_or_null(json, "world_size", 1, &document->world_size, fault) < 0 ||
         lp_run_field_string_or_null(json, "launcher", &document->launcher, fault) < 0 ||
         lp_run_field_string(json, "boot_id", &document->boot_id, fault) < 0 ||
-        lp_run_field_count(json, "pid_namespace", 0, &ignored, fault) < 0 ||
-        lp_run_field_count(json, "process_start_ticks", 0, &ignored, fault) < 0)
+        lp_run_field_count(json, "pid_namespace", 0, &document->pid_namespace, fault) < 0 ||
+        lp_run_field_count(json, "process_start_ticks", 0, &document->process_start_ticks, fault) < 0)
         return -1;
     return lp_run_field_string(json, "library", &document->library, fault) < 0 ||
                    text_or_null(document, json, "runtime", &document->runtime, fault) < 0

@@ -19,7 +19,7 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 }
 
 /* Every figure of a record is below 2^63, so that ended and open together do not overflow. */
-static struct lp_run_figures figures_of(const struct lp_run_record *record)
+struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
 {
     struct lp_run_figures figures = {
         .calls = record->calls,
@@ -77,7 +77,7 @@ static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct l
         lp_run_tree_note_worker(node, number);
         if (add_parts(tree, node, document, &records[i]) < 0)
             return -1;
-        struct lp_run_figures figures = figures_of(&records[i]);
+        struct lp_run_figures figures = lp_run_fold_record(&records[i]);
         lp_run_tree_add(node, &figures);
         if (document->thread_names && records[i].parent == 0)
             add_to_thread(top, &figures);

@@ -25,6 +25,9 @@ void lp_run_fold_release(struct lp_run_fold *fold);
 int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, const struct lp_run_document *document,
                         uint64_t number);
 
+/* A record's figures, open entries included, evened out. */
+struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record);
+
 /* Describes the document's process. path is copied. 0, or -1 without memory; *worker is to be released in both cases.
    */
 int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_document *document, const char *path,

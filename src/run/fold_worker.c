@@ -114,18 +114,30 @@ static int copy_names(struct lp_run_worker *worker, const struct lp_run_document
     return worker->path ? 0 : -1;
 }
 
-static uint64_t root_wall_ns(const struct lp_run_document *document)
+static void add_root(struct lp_run_worker *worker, const struct lp_run_record *record)
 {
-    uint64_t sum = 0;
+    struct lp_run_figures figures = lp_run_fold_record(record);
+    bool saturated = false;
+    worker->root_wall_ns = lp_run_sum(worker->root_wall_ns, figures.wall_ns, &saturated);
+    worker->root_cpu_ns = lp_run_sum(worker->root_cpu_ns, figures.cpu_ns, &saturated);
+    worker->root_nocpu_wall_ns = lp_run_sum(worker->root_nocpu_wall_ns, figures.nocpu_wall_ns, &saturated);
+    worker->root_cpu_known |= figures.cpu_seen;
+    worker->root_estimated |= record->stride > 1;
+}
+
+static void add_up(struct lp_run_worker *worker, const struct lp_run_document *document)
+{
     bool saturated = false;
     for (size_t i = 0; i < document->n_slots; i++) {
         const struct lp_run_slot *slot = &document->slots[i];
         const struct lp_run_record *records = document->records + slot->nodes;
-        for (size_t j = 1; j < slot->n_nodes; j++)
+        for (size_t j = 1; j < slot->n_nodes; j++) {
+            worker->calls = lp_run_sum(worker->calls, records[j].calls, &saturated);
+            worker->calls_estimated |= records[j].stride > 1;
             if (records[j].parent == 0)
-                sum = lp_run_sum(sum, records[j].wall_ns + records[j].open_wall_ns, &saturated);
+                add_root(worker, &records[j]);
+        }
     }
-    return sum;
 }
 
 int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_document *document, const char *path,
@@ -141,7 +153,8 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .snapshot_interval_s = document->snapshot_interval_s,
         .flush = document->flush,
         .threads = document->n_slots,
-        .root_wall_ns = root_wall_ns(document),
+        .pid_namespace = document->pid_namespace,
+        .process_start_ticks = document->process_start_ticks,
         .closed = document->closed,
         .ended = document->ended,
         .signal = document->signal,
@@ -151,6 +164,7 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
+    add_up(worker, document);
     if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0)
         return -1;
     return copy_open(worker, document);

@@ -125,11 +125,17 @@ struct lp_run_worker {
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
     uint64_t threads;
-    uint64_t root_wall_ns; /* Sum of its root phases' wall: the base of imbalance. */
+    uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
+    uint64_t calls;                              /* Entries that ended, of all its phases together. */
+    uint64_t root_wall_ns;                       /* Sum of its root phases' wall: the base of imbalance. */
+    uint64_t root_cpu_ns, root_nocpu_wall_ns;
+    bool root_cpu_known;                  /* As cpu_known of a phase. */
+    bool calls_estimated, root_estimated; /* Sampled phases are among them. */
     bool closed, measure_cpu, private_image, run_id_generated;
     bool ended;                  /* Its process is gone without having closed it; written is when it was last seen. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
     uint64_t silent_ns;          /* From its last write to the run's end, by the clock that runtime_ns is taken by. */
+    bool elsewhere;              /* Of another machine than this one, or of an earlier boot. */
     bool stale; /* Last written more than 60 s and 3 flush intervals before the run's end, and not closed. */
     enum lp_run_source source;
     struct lp_run_trouble *troubles;
@@ -166,6 +172,7 @@ struct lp_run_superseded {
      no_run_id       workers that ran at the same time under run ids of their own
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
+     elsewhere       workers of other machines of which only the last flush can be read here
      failed_flushes  writes of its file that failed
      failed_callbacks  calls of on_snapshot functions that raised
      clock           jumps of the wall clock, time that a host was suspended

@@ -161,6 +161,7 @@ static void *keep(void *context)
         uint64_t now = stamp.monotonic_ns, requested = atomic_load(&keeper->requested);
         bool flush_is_due = worker->snapshot_ns && now >= keeper->next_flush_ns;
         lp_image_beat(&worker->recorder.image, &stamp);
+        lp_recorder_restore(&worker->recorder);
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
         atomic_store(&keeper->served, requested);

@@ -160,6 +160,16 @@ static void test_rates(void **state)
     assert_cell(lp_report_rate(2.0 / 86400), "2.0/day");
     assert_cell(lp_report_rate(1e-9), "<0.1/day");
     assert_cell(lp_report_rate(-6377), "-6,377.0/s");
+    assert_cell(lp_report_rate_brief(NAN), "n/a");
+    assert_cell(lp_report_rate_brief(0), "0.0/s");
+    assert_cell(lp_report_rate_brief(0.05), "3.0/min");
+    assert_cell(lp_report_rate_brief(999.94), "999.9/s");
+    assert_cell(lp_report_rate_brief(999.96), "1.0k/s");
+    assert_cell(lp_report_rate_brief(6377), "6.4k/s");
+    assert_cell(lp_report_rate_brief(999949), "999.9k/s");
+    assert_cell(lp_report_rate_brief(999951), "1.0M/s");
+    assert_cell(lp_report_rate_brief(-3e9), "-3.0G/s");
+    assert_cell(lp_report_rate_brief(9e17), "900.0P/s");
     assert_cell(lp_report_rate(9.2e27), "9200000000e18/s");
     assert_cell(lp_report_rate(NAN), "n/a");
 }

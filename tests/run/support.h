@@ -24,7 +24,8 @@
 
 /* A worker's document in words; what is NULL or 0 takes the value in make_document. */
 struct spec {
-    const char *worker, *run_id, *role, *host, *boot_id, *state, *image, *origin, *troubles, *thread_names, *interval;
+    const char *worker, *run_id, *role, *host, *boot_id, *state, *ended, *image, *origin, *troubles, *thread_names,
+        *interval;
     long pid, rank;
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
@@ -63,6 +64,7 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out, "\"snapshot_interval_s\":%s,\"sample_interval_s\":1.0},", OR(spec->interval, "30.0"));
     put_stamp(out, "started", spec->start_s, 0);
     put_stamp(out, "written", OR(spec->written_s, 100), spec->suspended_s);
+    fprintf(out, "\"ended\":%s,", OR(spec->ended, "null"));
     fprintf(out, "\"state\":\"%s\",\"flush\":3,\"clock\":{\"wall\":\"tsc\",\"cpu\":\"token\"},\"image\":\"%s\",",
             OR(spec->state, "closed"), OR(spec->image, "shared"));
     fprintf(out, "\"troubles\":%s,\"threads\":%s}\n", OR(spec->troubles, "{}"), OR(spec->threads, ONE_THREAD(STEP)));

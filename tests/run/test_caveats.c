@@ -151,7 +151,52 @@ static void test_workers_that_did_not_close(void **state)
     assert_caveat(run, "open",
                   "actor pid 4242 on node07 was last written without close inside iteration/mcts, open 3.2s");
     assert_caveat(run, "unclosed", "pid 9 on node07 was last written without close");
-    assert_int_equal(run->n_caveats, 2);
+    assert_caveat(run, "elsewhere", /* the files' boot is not this machine's */
+                  "2 workers are shown as of their last flush: what came after it can be read on node07 only, as long "
+                  "as that is up");
+    assert_int_equal(run->n_caveats, 3);
+    lp_run_free(run);
+}
+
+static void test_of_several_other_machines(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .state = "running", .host = "n1"},
+        {.worker = "w_r1_2_00000002", .state = "running", .host = "n2"},
+        {.worker = "w_r1_3_00000003", .state = "running", .host = "n2"},
+        {.worker = "w_r1_4_00000004", .state = "running", .host = "n4"},
+        {.worker = "w_r1_5_00000005", .host = "n5"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "elsewhere",
+                  "4 workers are shown as of their last flush: what came after it can be read on n1 and 2 other hosts "
+                  "only, as long as those are up");
+    lp_run_free(run);
+}
+
+#define END(signal, status) "{\"signal\":" signal ",\"exit_status\":" status "}"
+
+/* Adopted: nothing is missing, wherever it is read. */
+static void test_workers_that_are_known_to_have_ended(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .state = "running", .threads = OPEN_STEP, .ended = END("9", "null")},
+        {.worker = "w_r1_2_00000002", .state = "running", .threads = OPEN_STEP, .ended = END("null", "7"), .pid = 2},
+        {.worker = "w_r1_3_00000003", .state = "running", .threads = OPEN_STEP, .ended = END("null", "null"), .pid = 3},
+        {.worker = "w_r1_4_00000004", .state = "running", .ended = END("64", "null"), .pid = 4},
+        {.worker = "w_r1_5_00000005", .state = "running", .written_s = 9000, .pid = 5, .ended = END("6", "null")},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "open",
+                  "actor pid 4242 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, open 3.2s");
+    assert_caveat(run, "open",
+                  "actor pid 2 on node07 ended without close, with exit status 7, inside iteration/mcts, open 3.2s");
+    assert_caveat(run, "open", "actor pid 3 on node07 ended without close inside iteration/mcts, open 3.2s");
+    assert_caveat(run, "unclosed", "actor pid 4 on node07 ended without close, killed by signal 64");
+    assert_caveat(run, "unclosed", "actor pid 5 on node07 ended without close, killed by SIGABRT");
+    assert_int_equal(run->n_caveats, 5); /* none is stale */
     lp_run_free(run);
 }
 
@@ -345,6 +390,8 @@ int main(void)
         TEST(test_workers_that_did_not_join),
         TEST(test_stale_workers),
         TEST(test_workers_that_did_not_close),
+        TEST(test_of_several_other_machines),
+        TEST(test_workers_that_are_known_to_have_ended),
         TEST(test_open_phase_of_unknown_length),
         TEST(test_open_phases_of_several_threads),
         TEST(test_many_unclosed_workers_are_counted),

@@ -57,6 +57,37 @@ static void test_open_time_is_part_of_wall_time(void **state)
     lp_run_phase_free(root);
 }
 
+/* What of one worker is summed: an interval is the difference of two such. */
+static void test_sums_of_a_worker(void **state)
+{
+    (void)state;
+    struct lp_run_worker worker;
+    lp_run_phase_free(fold_nodes(
+        "running",
+        ONE_THREAD(",{\"parent\":0,\"name\":\"a\",\"calls\":3,\"wall_ns\":100,\"cpu_ns\":40,\"nocpu_wall_ns\":20,"
+                   "\"hist\":\"35:3\",\"open_calls\":1,\"open_wall_ns\":50,\"open_cpu_ns\":5}"
+                   ",{\"parent\":1,\"name\":\"b\",\"calls\":4,\"wall_ns\":60,\"cpu_ns\":30,\"hist\":\"35:4\","
+                   "\"stride\":4}"
+                   ",{\"parent\":0,\"name\":\"c\",\"calls\":1,\"wall_ns\":7,\"cpu_ns\":null,\"hist\":\"7:1\"}"),
+        &worker));
+    assert_int_equal(worker.calls, 8);
+    assert_int_equal(worker.root_wall_ns, 157);
+    assert_int_equal(worker.root_cpu_ns, 45);
+    assert_int_equal(worker.root_nocpu_wall_ns, 27);
+    assert_true(worker.root_cpu_known);
+    assert_true(worker.calls_estimated);
+    assert_false(worker.root_estimated);
+    lp_run_worker_release(&worker);
+    lp_run_phase_free(fold_nodes(
+        "running",
+        ONE_THREAD(
+            ",{\"parent\":0,\"name\":\"c\",\"calls\":2,\"wall_ns\":7,\"cpu_ns\":null,\"hist\":\"3:2\",\"stride\":2}"),
+        &worker));
+    assert_false(worker.root_cpu_known);
+    assert_true(worker.root_estimated);
+    lp_run_worker_release(&worker);
+}
+
 static void test_unmeasured_cpu_takes_its_wall_time_out_B7(void **state)
 {
     (void)state;
@@ -265,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_time_is_part_of_wall_time),
+        cmocka_unit_test(test_sums_of_a_worker),
         cmocka_unit_test(test_unmeasured_cpu_takes_its_wall_time_out_B7),
         cmocka_unit_test(test_figures_in_flight_are_evened_out_J5),
         cmocka_unit_test(test_equal_nodes_and_slots_are_merged),
