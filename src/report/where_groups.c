@@ -9,6 +9,8 @@
 
 static enum lp_where_sort sort_of(const struct lp_where_thread *thread, const struct lp_stacks_stack *stack)
 {
+    if (thread->state == LP_WHERE_STOPPED) /* and with it whatever is suspended on it: no loop resumes that */
+        return LP_SORT_STOPPED;
     if (stack && stack->task && stack->runs != LP_STACKS_RUNNING)
         return stack->runs == LP_STACKS_SUSPENDED ? LP_SORT_SUSPENDED : LP_SORT_NOT_KNOWN;
     switch (thread->state) {
@@ -20,10 +22,9 @@ static enum lp_where_sort sort_of(const struct lp_where_thread *thread, const st
         return LP_SORT_WAITING;
     case LP_WHERE_BLOCKED:
         return LP_SORT_BLOCKED;
-    case LP_WHERE_STOPPED:
-        return LP_SORT_STOPPED;
     case LP_WHERE_ENDED:
         return LP_SORT_ENDED;
+    case LP_WHERE_STOPPED:
     case LP_WHERE_NOT_KNOWN:
         break;
     }

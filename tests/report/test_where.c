@@ -199,6 +199,20 @@ static void test_tasks_and_idle_threads(void **state)
                                  "  nothing open: server (no name) · pid 4242 · on CPU · nothing finished\n");
 }
 
+/* A process that is stopped resumes no task: it is stopped that must be read, not the usual "suspended". */
+static void test_tasks_of_a_stopped_worker(void **state)
+{
+    (void)state;
+    begin();
+    struct lp_where_thread *loop = add_thread(add_worker("server", -1), "MainThread", LP_WHERE_STOPPED);
+    for (int i = 0; i < 3; i++) {
+        struct lp_stacks_stack *task = add_stack(loop, 3 * S, handling);
+        task->task = true;
+        task->runs = LP_STACKS_SUSPENDED;
+    }
+    assert_non_null(strstr(page(0), "     3.0s  stopped    SERVER MainThread \xc2\xb7 3 tasks \xc2\xb7 pid 4242\n"));
+}
+
 /* Threads of pools differ in numbers; ones that work look different each moment. */
 static void test_likeness(void **state)
 {
@@ -385,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_64_workers),
         cmocka_unit_test(test_tasks_and_idle_threads),
+        cmocka_unit_test(test_tasks_of_a_stopped_worker),
         cmocka_unit_test(test_likeness),
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
