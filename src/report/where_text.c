@@ -645,7 +645,10 @@ static void ended(struct lp_report_page *page, const struct lp_where *where)
         if (open) {
             text(page, ", in ");
             lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 8, 4);
-            inside(page, open);
+            if (open->open_ns > 0)
+                inside(page, open);
+            else /* It was entered after the worker's last sign of life: for how long it was open is not known. */
+                run_label(page, &open->path, 2 * NAME_COLUMNS);
         }
         lp_report_page_end(page);
     }

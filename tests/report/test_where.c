@@ -306,6 +306,15 @@ static void test_a_terminal_is_not_overrun(void **state)
     assert_int_equal(lines_of(page(0)), 2 + 2 * 60 + 2);
 }
 
+/* 0 ns up to the last sign of life is no duration. */
+static void test_one_that_died_in_a_phase_it_had_just_entered(void **state)
+{
+    (void)state;
+    begin();
+    made.ended[made.where.n_ended++] = add_other("actor", "node07", "episode/infer", 0);
+    assert_non_null(strstr(page(0), "  actor pid 700, in episode/infer\n"));
+}
+
 static void test_those_that_are_not_here(void **state)
 {
     (void)state;
@@ -404,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
         cmocka_unit_test(test_a_terminal_is_not_overrun),
+        cmocka_unit_test(test_one_that_died_in_a_phase_it_had_just_entered),
         cmocka_unit_test(test_those_that_are_not_here),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_a_full_disk),
