@@ -213,6 +213,48 @@ static void test_tasks_of_a_stopped_worker(void **state)
     assert_non_null(strstr(page(0), "     3.0s  stopped    SERVER MainThread \xc2\xb7 3 tasks \xc2\xb7 pid 4242\n"));
 }
 
+static size_t widest(const char *lines)
+{
+    size_t most = 0;
+    for (size_t columns = 0; *lines; lines++) {
+        columns = *lines == '\n' ? 0 : columns + (((unsigned char)*lines & 0xc0) != 0x80);
+        most = columns > most ? columns : most;
+    }
+    return most;
+}
+
+static void test_no_line_is_wider_than_the_page(void **state)
+{
+    (void)state;
+    begin();
+    struct lp_where_thread *thread = add_thread(add_worker("actor", -1), "MainThread", LP_WHERE_WAITING);
+    add_stack(thread, 9 * S, loading);
+    finish(thread, 9400000000u, NULL, 0);
+    snprintf(thread->wait_channel, sizeof thread->wait_channel, "poll_schedule_timeout.constprop.0");
+    thread = add_thread(add_worker("inference", -1), "MainThread", LP_WHERE_WAITING);
+    finish(thread, 6600000000u, loaded, 2);
+    const char *lines = page(0);
+    assert_true(widest(lines) <= 80);
+    assert_non_null(strstr(lines, "           last finished a phase 9.4s ago\n"
+                                  "           in the kernel: poll_schedule_timeout.constprop.0\n"
+                                  "  nothing open: inference MainThread \xc2\xb7 pid 4243 \xc2\xb7 waiting\n"
+                                  "    last finished load_batch 6.6s ago\n"));
+}
+
+/* A list of pids that fits is whole. */
+static void test_pids_that_fit(void **state)
+{
+    (void)state;
+    begin();
+    static const uint64_t pids[] = {17597, 17599, 17601};
+    for (int i = 0; i < 3; i++) {
+        struct lp_where_worker *worker = add_worker("actor", -1);
+        worker->stacks.pid = pids[i];
+        add_stack(add_thread(worker, "MainThread", LP_WHERE_WAITING), S, loading);
+    }
+    assert_non_null(strstr(page(0), "3 workers \xc2\xb7 pids 17597, 17599, 17601\n"));
+}
+
 /* Threads of pools differ in numbers; ones that work look different each moment. */
 static void test_likeness(void **state)
 {
@@ -300,7 +342,7 @@ static void test_a_terminal_is_not_overrun(void **state)
         assert_true(lines_of(lines) <= rows);
         assert_non_null(strstr(lines, names[59]));
         assert_null(strstr(lines, names[0]));
-        assert_non_null(strstr(lines, "more that have been quiet for less, or have nothing open: --all shows them\n"));
+        assert_non_null(strstr(lines, "more, quiet for less or with nothing open: --all shows them\n"));
         assert_non_null(strstr(lines, "ENDED WITHOUT CLOSE: 1 worker\n  actor pid 700, in iteration 1.0s\n"));
     }
     assert_int_equal(lines_of(page(0)), 2 + 2 * 60 + 2);
@@ -409,6 +451,8 @@ int main(void)
         cmocka_unit_test(test_64_workers),
         cmocka_unit_test(test_tasks_and_idle_threads),
         cmocka_unit_test(test_tasks_of_a_stopped_worker),
+        cmocka_unit_test(test_no_line_is_wider_than_the_page),
+        cmocka_unit_test(test_pids_that_fit),
         cmocka_unit_test(test_likeness),
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
