@@ -255,6 +255,19 @@ static void test_pids_that_fit(void **state)
     assert_non_null(strstr(page(0), "3 workers \xc2\xb7 pids 17597, 17599, 17601\n"));
 }
 
+/* The one that hangs is not lost among those that pass through the same phases. */
+static void test_one_that_hangs_where_others_pass(void **state)
+{
+    (void)state;
+    begin();
+    for (int rank = 0; rank < 16; rank++)
+        add_stack(add_thread(add_worker("actor", rank), "MainThread", LP_WHERE_WAITING),
+                  rank == 7 ? 16 * S : 5000000u + (uint64_t)rank * 1000000u, loading);
+    assert_non_null(strstr(page(0), "    16.0s  waiting    ACTOR MainThread \xc2\xb7 rank 7, pid 4249\n"
+                                    "           iteration 17.0s > load_batch 16.0s\n"
+                                    "   20.0ms  waiting    ACTOR MainThread \xc2\xb7 15 workers \xc2\xb7 ranks 0-6, 8-15\n"));
+}
+
 /* Threads of pools differ in numbers; ones that work look different each moment. */
 static void test_likeness(void **state)
 {
@@ -453,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_tasks_of_a_stopped_worker),
         cmocka_unit_test(test_no_line_is_wider_than_the_page),
         cmocka_unit_test(test_pids_that_fit),
+        cmocka_unit_test(test_one_that_hangs_where_others_pass),
         cmocka_unit_test(test_likeness),
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
