@@ -651,9 +651,9 @@ static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker
     }
 }
 
-static void ended(struct lp_report_page *page, const struct lp_where *where)
+static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
-    size_t shown = where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
+    size_t shown = !bounded || where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
     if (where->n_ended == 0)
         return;
     lp_report_page_style(page, LP_STYLE_BOLD);
@@ -695,9 +695,9 @@ static void counted(struct lp_report_page *page, size_t n, const char *one, cons
     lp_report_page_end(page);
 }
 
-static void footer(struct lp_report_page *page, const struct lp_where *where)
+static void footer(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
-    ended(page, where);
+    ended(page, where, bounded);
     elsewhere(page, where);
     counted(page, where->n_closed, "worker has closed", "workers have closed");
     counted(page, where->n_partial, "worker ran out of shared memory: not all that it does is to be seen",
@@ -750,7 +750,7 @@ static void write_page(struct lp_report_page *page, const struct lp_where *where
 {
     struct draft end;
     draft_begin(&end, page->width, page->colour);
-    footer(&end.page, where);
+    footer(&end.page, where, rows > 0);
     size_t others = draft_lines(&end), head = 2 + (count_of_run(where) < where->n_workers);
     header(page, where);
     if (groups->n_groups > 0)

@@ -361,6 +361,18 @@ static void test_a_terminal_is_not_overrun(void **state)
     assert_int_equal(lines_of(page(0)), 2 + 2 * 60 + 2);
 }
 
+/* On a terminal some, and how many more; else each. */
+static void test_all_that_ended(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 8; i++)
+        made.ended[made.where.n_ended++] = add_other("actor", "node07", "iteration", S);
+    assert_non_null(strstr(page(24), "  actor pid 703, in iteration 1.0s\n  and 4 more\n"));
+    assert_non_null(strstr(page(0), "  actor pid 707, in iteration 1.0s\n"));
+    assert_null(strstr(written.bytes, " more\n"));
+}
+
 /* 0 ns up to the last sign of life is no duration. */
 static void test_one_that_died_in_a_phase_it_had_just_entered(void **state)
 {
@@ -471,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
         cmocka_unit_test(test_a_terminal_is_not_overrun),
+        cmocka_unit_test(test_all_that_ended),
         cmocka_unit_test(test_one_that_died_in_a_phase_it_had_just_entered),
         cmocka_unit_test(test_those_that_are_not_here),
         cmocka_unit_test(test_json),
