@@ -63,7 +63,7 @@ static bool read_stat(const char *path, struct stat_line *line)
 }
 
 /* When a process began is told by the clocks of whoever asks: in another time namespace it began at another time. */
-static bool shares_clocks(uint64_t pid)
+bool lp_process_shares_clocks(uint64_t pid)
 {
     char path[64];
     struct stat ours, theirs;
@@ -83,7 +83,7 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
     /* A main thread that ended alone looks like a zombie too. */
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     if (line.start_ticks != process->start_ticks)
-        return shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
+        return lp_process_shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
     return ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
 }
 

@@ -19,6 +19,9 @@ struct lp_process_ref {
 enum lp_process_state { LP_PROCESS_GONE, LP_PROCESS_LIVES, LP_PROCESS_UNKNOWN };
 enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
 
+/* False if a process of this pid namespace is known to be in another time namespace, where clocks are set off. */
+bool lp_process_shares_clocks(uint64_t pid);
+
 /* The parent of a process and when the process began (field 22), from /proc; false if it is gone or hidden. A parent in
    another pid namespace is 0. */
 bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks);

@@ -1,6 +1,6 @@
 /*
- * An image of anybody: taken as a foreign file, bounded, turned into a document, and the document read. The header's
- * fixed part is put right first, or almost every input would end there.
+ * An image of anybody: taken as a foreign file, bounded, turned into a document, and the document read; and what is
+ * open in it. The header's fixed part is put right first, or almost every input would end there.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 
 #include "run/document.h"
 #include "worker/document.h"
+#include "worker/stacks.h"
 
 /* A hostile image may show a long name very often; a reader's memory is its own affair. */
 #define LARGEST_DOCUMENT (1u << 20)
@@ -51,6 +52,13 @@ static void show(const struct lp_view *view, enum lp_document_owner owner)
     free(text.bytes);
 }
 
+static void show_stacks(int fd)
+{
+    struct lp_stacks stacks;
+    if (lp_stacks_read(&stacks, fd) == 0)
+        lp_stacks_release(&stacks);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int fd = -1;
@@ -65,5 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     show(&view, LP_OWNER_GONE);
     show(&view, LP_OWNER_ALIVE);
     lp_view_release(&view);
+    show_stacks(fd);
     return 0;
 }

@@ -176,6 +176,15 @@ static void handle_signal(const char *when)
 
 static void *play(void *stream);
 
+/* Where no thread can be had, another one is in the middle of an exec, and that is the end. */
+static pthread_t start_to_join(void *(*function)(void *), void *context)
+{
+    pthread_t thread;
+    while (pthread_create(&thread, NULL, function, context) != 0)
+        pause();
+    return thread;
+}
+
 static void *snapshots(void *context)
 {
     while (!atomic_load(&stop))
@@ -189,8 +198,7 @@ static void play_all(unsigned index)
     unsigned each = n_streams / n_processes, first = index * each;
     pthread_t threads[STREAMS];
     for (unsigned i = 1; i < each; i++)
-        if (pthread_create(&threads[i], NULL, play, &streams[first + i]) != 0)
-            fail("pthread_create");
+        threads[i] = start_to_join(play, &streams[first + i]);
     play(&streams[first]);
     for (unsigned i = 1; i < each; i++)
         pthread_join(threads[i], NULL);
@@ -254,12 +262,8 @@ static void *play(void *context)
         play_part(stream, 0, turns);
         return NULL;
     }
-    for (struct part part = {stream, 0}; part.from < turns && !atomic_load(&stop); part.from += stream->n) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, play_round, &part) != 0)
-            pause(); /* another thread is in the middle of an exec */
-        pthread_join(thread, NULL);
-    }
+    for (struct part part = {stream, 0}; part.from < turns && !atomic_load(&stop); part.from += stream->n)
+        pthread_join(start_to_join(play_round, &part), NULL);
     return NULL;
 }
 

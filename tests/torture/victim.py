@@ -136,4 +136,5 @@ def read(word: str) -> tuple[str, str, int]:
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     directory, run, played = sys.argv[1:4]
-    Victim(directory, run, played, dict(word.split("=", 1) for word in sys.argv[4:])).play_all(0)
+    victim = Victim(directory, run, played, dict(word.split("=", 1) for word in sys.argv[4:]))
+    victim.play_all(0)  # and it stays, with what it has open

@@ -28,15 +28,15 @@ class Way(NamedTuple):
     python: int
 
 
-def habits(rng: random.Random, language: str) -> dict[str, float]:
+def habits(rng: random.Random, language: str, played: program.Program) -> dict[str, float]:
     """Return options of a victim that should make no difference."""
     chosen: dict[str, float] = {}
     if rng.random() < 0.3:
         chosen["interval"] = rng.choice([0.001, 0.01, 30])
     if language == "c" and rng.random() < 0.2:
         chosen["churn"] = 1
-    if language == "c" and rng.random() < 0.1:
-        chosen["daemon"] = 1
+    if language == "c" and rng.random() < 0.2 and len(played.lines) <= 2:
+        chosen["daemon"] = 1  # whose image cannot grow any more, and need not
     return chosen
 
 
@@ -64,7 +64,9 @@ def kill_sometime(
 def by_kill(scene: Scene, rng: random.Random, language: str) -> None:
     """SIGKILL."""
     played = some_program(rng, language, most=8)
-    kill_sometime(scene, rng, language, scene.start(language, played, habits(rng, language)))
+    kill_sometime(
+        scene, rng, language, scene.start(language, played, habits(rng, language, played))
+    )
 
 
 def by_crash_signal(scene: Scene, rng: random.Random, language: str) -> None:
@@ -81,7 +83,7 @@ def by_itself(how: str, *statuses: int) -> Callable[[Scene, random.Random, str],
         played = some_program(rng, language)
         by, at = rng.randrange(len(played.lines)), rng.randrange(3000 if language == "c" else 400)
         victim = scene.start(
-            language, played, {"end": how, "by": by, "at": at, **habits(rng, language)}
+            language, played, {"end": how, "by": by, "at": at, **habits(rng, language, played)}
         )
         victim.ends = Ends(exact=frozenset({by}))
         scene.wait(victim, *statuses)
@@ -160,6 +162,28 @@ def all_at_once(scene: Scene, rng: random.Random, language: str) -> None:
     kill_sometime(scene, rng, language, victim)
 
 
+def children_of(pid: int) -> list[int]:
+    with suppress(OSError):
+        path = Path(f"/proc/{pid}/task/{pid}/children")
+        return [int(child) for child in path.read_text(encoding="ascii").split()]
+    return []
+
+
+def one_by_one(scene: Scene, rng: random.Random, language: str) -> None:
+    """SIGKILL to forked children, whose parent sees it and comes for them; then to all."""
+    forks = rng.randint(1, 3)
+    played = program.small(rng, (1 + forks) * rng.choice([1, 2]))
+    options = {"forks": forks, "fork_at": rng.randrange(100), "interval": 0.002}
+    victim = scene.start(language, played, options)
+    await_moment(rng, language, victim)
+    for child in children_of(victim.pid):
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        time.sleep(rng.uniform(0, 0.004))
+    victim.send(signal.SIGKILL, to_all=True)
+    scene.wait(victim, -signal.SIGKILL)
+
+
 def by_signal(scene: Scene, rng: random.Random, language: str) -> None:
     """SIGTERM, SIGUSR1, SIGHUP, with all kinds of handlers."""
     number = rng.choice([signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
@@ -189,7 +213,8 @@ def by_signal(scene: Scene, rng: random.Random, language: str) -> None:
 def corpses(scene: Scene, rng: random.Random, language: str) -> None:
     """Workers of the run that were killed: somebody will come for them."""
     for _ in range(rng.randint(1, 3)):
-        victim = scene.start(language, some_program(rng, language), habits(rng, language))
+        played = some_program(rng, language)
+        victim = scene.start(language, played, habits(rng, language, played))
         kill_sometime(scene, rng, language, victim)
 
 
@@ -207,7 +232,8 @@ def start_reader(scene: Scene, rng: random.Random) -> int:
 def in_adoption(scene: Scene, rng: random.Random, language: str) -> None:
     """Readers race for dead workers beside a living one, and some are killed in the middle."""
     corpses(scene, rng, language)
-    alive = scene.start(language, some_program(rng, language), habits(rng, language))
+    played = some_program(rng, language)
+    alive = scene.start(language, played, habits(rng, language, played))
     for _ in range(rng.randint(1, 3)):
         readers = [start_reader(scene, rng) for _ in range(rng.randint(1, 3))]
         for pid in readers:
@@ -245,6 +271,7 @@ WAYS = {
     "SIGKILL while the image grows": Way(in_growth, 80, 10),
     "SIGKILL in close()": Way(in_close, 50, 10),
     "SIGKILL of the process group": Way(all_at_once, 80, 10),
+    "SIGKILL of forked children": Way(one_by_one, 40, 5),
     "SIGTERM, SIGUSR1, SIGHUP": Way(by_signal, 60, 20),
     "SIGKILL while reading": Way(in_adoption, 80, 5),
     "SIGKILL beside dead workers": Way(by_adopting, 50, 5),

@@ -1,0 +1,752 @@
+#include "report/where.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/emit.h"
+#include "report/format.h"
+#include "report/label.h"
+#include "report/report.h"
+#include "report/text.h"
+#include "report/where_groups.h"
+
+#define QUIET_END 9
+#define STATE_COLUMN 11
+#define WHO_COLUMN 22
+#define INDENT 11 /* of an entry's further lines */
+#define NAME_COLUMNS 26
+#define LEFT_OUT_LINES 1
+#define MIN_ROWS 8
+
+/* A page whose lines are kept, to be counted first. */
+struct draft {
+    struct lp_buffer text;
+    struct lp_report_sink sink;
+    struct lp_report_page page;
+};
+
+static void draft_begin(struct draft *draft, size_t width, bool colour)
+{
+    draft->text = (struct lp_buffer){0};
+    lp_report_sink_init(&draft->sink, lp_buffer_put, &draft->text);
+    lp_report_page_init(&draft->page, &draft->sink, width, colour);
+}
+
+static size_t draft_lines(const struct draft *draft)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < draft->text.len; i++)
+        n += draft->text.bytes[i] == '\n';
+    return n;
+}
+
+static void draft_end(struct draft *draft, struct lp_report_sink *sink)
+{
+    lp_report_fail(sink, draft->sink.error);
+    if (sink)
+        lp_report_write(sink, draft->text.bytes, draft->text.len);
+    lp_report_page_release(&draft->page);
+    free(draft->text.bytes);
+}
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+static void text(struct lp_report_page *page, const char *value)
+{
+    lp_report_page_text(page, value);
+}
+
+static void label(struct lp_report_page *page, const struct lp_stacks_text *name, size_t columns)
+{
+    if (name->len == 0)
+        text(page, "(no name)");
+    else
+        lp_report_page_label(page, name->bytes, name->len, columns);
+}
+
+static size_t label_columns(const struct lp_stacks_text *name, size_t columns)
+{
+    size_t all = name->len > 0 ? lp_report_columns(name->bytes, name->len) : sizeof "(no name)" - 1;
+    return all < columns ? all : columns;
+}
+
+/* A text of a single piece that does not end a line early; more than that is cut. */
+struct piece {
+    char text[128];
+};
+
+/* "40.1-41.3s", "815ms-1.2s", "41.3s". */
+static struct piece duration_range(struct lp_where_range range)
+{
+    static const char digits[] = "0123456789.";
+    struct piece piece;
+    struct lp_report_cell min = lp_report_duration((double)range.min_ns);
+    struct lp_report_cell max = lp_report_duration((double)range.max_ns);
+    size_t unit = strspn(min.text, digits);
+    if (strcmp(min.text, max.text) == 0)
+        snprintf(piece.text, sizeof piece.text, "%s", max.text);
+    else if (strcmp(min.text + unit, max.text + strspn(max.text, digits)) == 0)
+        snprintf(piece.text, sizeof piece.text, "%.*s-%s", (int)unit, min.text, max.text);
+    else
+        snprintf(piece.text, sizeof piece.text, "%s-%s", min.text, max.text);
+    return piece;
+}
+
+/* What stands between two pieces of a line. */
+static void part(struct lp_report_page *page)
+{
+    text(page, " \xc2\xb7 ");
+}
+
+/* ---- the first lines -------------------------------------------------------------------------- */
+
+static void time_of_day(struct lp_report_page *page, uint64_t realtime_ns)
+{
+    char time[32];
+    unsigned s = (unsigned)(realtime_ns / 1000000000u % 86400);
+    snprintf(time, sizeof time, "%02u:%02u:%02u UTC", s / 3600, s / 60 % 60, s % 60);
+    text(page, time);
+}
+
+static size_t count_of_run(const struct lp_where *where)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < where->n_workers; i++)
+        n += where->workers[i].of_run;
+    return n;
+}
+
+static void header(struct lp_report_page *page, const struct lp_where *where)
+{
+    size_t live = count_of_run(where), others = where->n_workers - live;
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    text(page, "RUN ");
+    lp_report_page_label(page, where->run_id.bytes, where->run_id.len, page->width / 2);
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+    part(page);
+    text(page, lp_report_count(live).text);
+    text(page, " of ");
+    text(page, lp_report_text_plural(where->n_all, "worker", "workers").text);
+    text(page, " live on this machine");
+    part(page);
+    lp_report_page_room(page, sizeof "22:41:07 UTC" - 1, 4);
+    time_of_day(page, where->now_realtime_ns);
+    lp_report_page_end(page);
+    if (others == 0)
+        return;
+    text(page, "and ");
+    text(page, lp_report_count(others).text);
+    text(page, " that live under other run ids, below as well");
+    lp_report_page_end(page);
+}
+
+static void columns(struct lp_report_page *page)
+{
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_right(page, "quiet", QUIET_END);
+    lp_report_page_to(page, STATE_COLUMN);
+    text(page, "state");
+    lp_report_page_to(page, WHO_COLUMN);
+    text(page, "(quiet: since anything was entered or finished there)");
+    lp_report_page_end(page);
+}
+
+/* ---- who ---------------------------------------------------------------------------------------- */
+
+static const char *state_word(enum lp_where_state state)
+{
+    static const char *const words[] = {
+        [LP_WHERE_NOT_KNOWN] = "n/a",     [LP_WHERE_ON_CPU] = "on CPU",   [LP_WHERE_PARTLY] = "partly on CPU",
+        [LP_WHERE_RUNNABLE] = "runnable", [LP_WHERE_WAITING] = "waiting", [LP_WHERE_BLOCKED] = "blocked",
+        [LP_WHERE_STOPPED] = "stopped",   [LP_WHERE_ENDED] = "ended",
+    };
+    return words[state];
+}
+
+static struct piece state_of(const struct lp_where_group *group)
+{
+    struct piece piece;
+    const struct lp_where_member *first = group->members;
+    const char *word = first->sort == LP_SORT_SUSPENDED   ? "suspended"
+                       : first->sort == LP_SORT_NOT_KNOWN ? "n/a"
+                                                          : state_word(first->thread->state);
+    for (size_t i = 1; first->sort == LP_SORT_BUSY && i < group->n_members; i++)
+        if (group->members[i].thread->state != first->thread->state)
+            word = "busy";
+    if (first->sort == LP_SORT_BUSY && group->n_threads == 1 && first->thread->state == LP_WHERE_PARTLY)
+        snprintf(piece.text, sizeof piece.text, "CPU %s", lp_report_percent(first->thread->cpu_share).text);
+    else
+        snprintf(piece.text, sizeof piece.text, "%s", word[0] == 'p' ? "busy" : word);
+    return piece;
+}
+
+/* The role, as report headings have it. */
+static void role(struct lp_report_page *page, const struct lp_stacks_text *name)
+{
+    char upper[NAME_COLUMNS + 1];
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    if (name->len == 0 || name->len > NAME_COLUMNS) {
+        label(page, name, NAME_COLUMNS);
+    } else {
+        for (size_t i = 0; i < name->len; i++) {
+            bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
+            upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
+        }
+        lp_report_page_label(page, upper, name->len, NAME_COLUMNS);
+    }
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+}
+
+static bool same_name(const struct lp_stacks_text *a, const struct lp_stacks_text *b)
+{
+    return a->len == b->len && (a->len == 0 || memcmp(a->bytes, b->bytes, a->len) == 0);
+}
+
+/* The threads' name; where they differ in digits, '#' for these. */
+static void thread_name(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_stacks_text *name = &group->members[0].thread->open.name;
+    char shape[64];
+    size_t len = 0;
+    bool same = true;
+    for (size_t i = 1; same && i < group->n_members; i++)
+        same = same_name(name, &group->members[i].thread->open.name);
+    if (same || name->len > sizeof shape) {
+        label(page, name, NAME_COLUMNS);
+        return;
+    }
+    for (size_t i = 0; i < name->len; i++) {
+        bool digit = name->bytes[i] >= '0' && name->bytes[i] <= '9';
+        if (!digit)
+            shape[len++] = name->bytes[i];
+        else if (len == 0 || shape[len - 1] != '#')
+            shape[len++] = '#';
+    }
+    lp_report_page_label(page, shape, len, NAME_COLUMNS);
+}
+
+static bool all_ranked(const struct lp_where_group *group)
+{
+    for (size_t i = 0; i < group->n_members; i++)
+        if (group->members[i].worker->stacks.rank < 0)
+            return false;
+    return true;
+}
+
+/* A list of numbers "0-13, 15" in so many columns, what does not fit being "...". */
+struct numbers {
+    char text[96];
+    size_t len, room;
+    uint64_t first, last;
+    bool any, full;
+};
+
+static void numbers_flush(struct numbers *numbers)
+{
+    char item[64];
+    const char *comma = numbers->len > 0 ? ", " : "";
+    if (!numbers->any || numbers->full)
+        return;
+    if (numbers->first == numbers->last)
+        snprintf(item, sizeof item, "%s%" PRIu64, comma, numbers->first);
+    else
+        snprintf(item, sizeof item, "%s%" PRIu64 "%s%" PRIu64, comma, numbers->first,
+                 numbers->last - numbers->first > 1 ? "-" : ", ", numbers->last);
+    size_t len = strlen(item);
+    if (numbers->len > 0 && numbers->len + len + 5 > numbers->room) {
+        snprintf(item, sizeof item, ", ...");
+        len = 5;
+        numbers->full = true;
+    }
+    memcpy(numbers->text + numbers->len, item, len + 1);
+    numbers->len += len;
+}
+
+static void numbers_add(struct numbers *numbers, uint64_t number)
+{
+    if (numbers->any && (number == numbers->last || number == numbers->last + 1)) {
+        numbers->last = number;
+        return;
+    }
+    numbers_flush(numbers);
+    numbers->first = numbers->last = number;
+    numbers->any = true;
+}
+
+static void who_are(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    bool ranks = all_ranked(group);
+    const char *what = ranks ? "ranks " : "pids ";
+    size_t used = page->column + strlen(what) + 3;
+    struct numbers numbers = {.room = used + 12 < page->width ? page->width - used : 12};
+    if (numbers.room > sizeof numbers.text - 32)
+        numbers.room = sizeof numbers.text - 32;
+    for (size_t i = 0; i < group->n_members; i++) {
+        const struct lp_stacks *stacks = &group->members[i].worker->stacks;
+        if (i == 0 || group->members[i].worker != group->members[i - 1].worker)
+            numbers_add(&numbers, ranks ? (uint64_t)stacks->rank : stacks->pid);
+    }
+    numbers_flush(&numbers);
+    part(page);
+    text(page, what);
+    text(page, numbers.text);
+}
+
+static void who_is(struct lp_report_page *page, const struct lp_stacks *stacks)
+{
+    char text_of[80];
+    part(page);
+    if (stacks->rank >= 0)
+        snprintf(text_of, sizeof text_of, "rank %" PRId64 ", pid %" PRIu64, stacks->rank, stacks->pid);
+    else
+        snprintf(text_of, sizeof text_of, "pid %" PRIu64, stacks->pid);
+    text(page, text_of);
+}
+
+/* How many of what: "200 tasks", "28 threads", "14 workers". */
+static void how_many(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_stacks_stack *stack = group->members[0].stack;
+    if (stack && stack->task) {
+        part(page);
+        text(page, lp_report_text_plural(group->n_members, "task", "tasks").text);
+    }
+    if (group->n_threads > group->n_workers) {
+        part(page);
+        text(page, lp_report_text_plural(group->n_threads, "thread", "threads").text);
+    }
+    if (group->n_workers == 1) {
+        who_is(page, &group->members[0].worker->stacks);
+        return;
+    }
+    part(page);
+    text(page, lp_report_text_plural(group->n_workers, "worker", "workers").text);
+    who_are(page, group);
+}
+
+/* ---- what is open --------------------------------------------------------------------------------- */
+
+static struct piece open_range(const struct lp_where_group *group, size_t frame)
+{
+    struct lp_where_range range = {UINT64_MAX, 0};
+    for (size_t i = 0; i < group->n_members; i++) {
+        uint64_t open_ns = group->members[i].stack->frames[frame].open_ns;
+        range.min_ns = open_ns < range.min_ns ? open_ns : range.min_ns;
+        range.max_ns = open_ns > range.max_ns ? open_ns : range.max_ns;
+    }
+    return duration_range(range);
+}
+
+#define BETWEEN " > "
+#define CUT "\xe2\x80\xa6 > "
+#define CUT_COLUMNS 4
+#define SKIPS " > (sampled, not measured)"
+
+/* The innermost phases that fit on a line; outer ones are behind an ellipsis. */
+static void frames(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_stacks_stack *stack = group->members[0].stack;
+    size_t room = page->width - INDENT, first = stack->n_frames, taken = stack->skips ? strlen(SKIPS) : 0;
+    for (; first > 0; first--) {
+        size_t more =
+            label_columns(&stack->frames[first - 1].name, NAME_COLUMNS) + 1 + strlen(open_range(group, first - 1).text);
+        more += first < stack->n_frames ? strlen(BETWEEN) : 0;
+        if (first < stack->n_frames && taken + more + (first > 1 ? CUT_COLUMNS : 0) > room)
+            break;
+        taken += more;
+    }
+    lp_report_page_to(page, INDENT);
+    text(page, first > 0 ? CUT : "");
+    for (size_t i = first; i < stack->n_frames; i++) {
+        text(page, i > first ? BETWEEN : "");
+        label(page, &stack->frames[i].name, NAME_COLUMNS);
+        text(page, " ");
+        text(page, open_range(group, i).text);
+    }
+    if (stack->skips)
+        text(page, stack->n_frames > 0 ? SKIPS : "(sampled, not measured)");
+    lp_report_page_end(page);
+}
+
+static bool same_path(const struct lp_stacks_thread *a, const struct lp_stacks_thread *b)
+{
+    bool same = a->finished_depth == b->finished_depth;
+    for (size_t i = 0; same && i < a->finished_depth; i++)
+        same = same_name(&a->finished_path[i], &b->finished_path[i]);
+    return same;
+}
+
+/* What the members finished last, where all did and it can be said in one phrase. */
+static bool finished(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_stacks_thread *first = &group->members[0].thread->open;
+    struct lp_where_range range = {UINT64_MAX, 0};
+    bool all = true, same = first->finished_depth > 0;
+    for (size_t i = 0; all && i < group->n_members; i++) {
+        const struct lp_stacks_thread *thread = &group->members[i].thread->open;
+        all = thread->finished;
+        same = same && same_path(first, thread);
+        range.min_ns = thread->finished_ago_ns < range.min_ns ? thread->finished_ago_ns : range.min_ns;
+        range.max_ns = thread->finished_ago_ns > range.max_ns ? thread->finished_ago_ns : range.max_ns;
+    }
+    if (!all)
+        return false;
+    text(page, "last finished ");
+    if (same)
+        label(page, &first->finished_path[first->finished_depth - 1], NAME_COLUMNS);
+    else
+        text(page, "a phase");
+    text(page, " ");
+    text(page, duration_range(range).text);
+    text(page, " ago");
+    return true;
+}
+
+static const char *wait_channel(const struct lp_where_group *group)
+{
+    const struct lp_where_member *first = group->members;
+    if (first->sort != LP_SORT_WAITING && first->sort != LP_SORT_BLOCKED)
+        return "";
+    for (size_t i = 1; i < group->n_members; i++)
+        if (strcmp(group->members[i].thread->wait_channel, first->thread->wait_channel) != 0)
+            return "";
+    return first->thread->wait_channel;
+}
+
+static void details(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const char *channel = wait_channel(group);
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_to(page, INDENT);
+    size_t begin = page->column;
+    bool any = finished(page, group);
+    if (*channel) {
+        if (any)
+            part(page);
+        text(page, "in the kernel: ");
+        text(page, channel);
+    }
+    if (page->column > begin)
+        lp_report_page_end(page);
+    else
+        page->column = page->owed = 0;
+}
+
+static void entry(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_where_member *first = group->members;
+    bool asleep = first->sort == LP_SORT_STOPPED || first->sort == LP_SORT_BLOCKED;
+    lp_report_page_right(page, lp_report_duration((double)group->quiet.max_ns).text, QUIET_END);
+    lp_report_page_to(page, STATE_COLUMN);
+    lp_report_page_style(page, asleep ? LP_STYLE_BOLD : LP_STYLE_PLAIN);
+    text(page, state_of(group).text);
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+    lp_report_page_to(page, WHO_COLUMN);
+    role(page, &first->worker->stacks.role);
+    text(page, " ");
+    thread_name(page, group);
+    how_many(page, group);
+    lp_report_page_end(page);
+    if (first->stack)
+        frames(page, group);
+    details(page, group);
+}
+
+/* A thread with nothing open, in one line. */
+static void idle(struct lp_report_page *page, const struct lp_where_group *group)
+{
+    const struct lp_where_member *first = group->members;
+    lp_report_page_to(page, 2);
+    text(page, "nothing open: ");
+    label(page, &first->worker->stacks.role, NAME_COLUMNS);
+    text(page, " ");
+    thread_name(page, group);
+    if (group->n_threads > 1) {
+        text(page, " x");
+        text(page, lp_report_count(group->n_threads).text);
+    } else {
+        who_is(page, &first->worker->stacks);
+    }
+    part(page);
+    text(page, state_of(group).text);
+    part(page);
+    if (!finished(page, group))
+        text(page, "nothing finished");
+    lp_report_page_end(page);
+}
+
+/* ---- the others ------------------------------------------------------------------------------------- */
+
+#define NODES_SHOWN 6
+#define OPEN_SHOWN 2
+#define ENDED_SHOWN 5
+
+static void run_label(struct lp_report_page *page, const struct lp_text *name, size_t columns)
+{
+    label(page, &(struct lp_stacks_text){name->bytes, name->len}, columns);
+}
+
+static void worker(struct lp_report_page *page, const struct lp_run_worker *it)
+{
+    run_label(page, &it->role, NAME_COLUMNS);
+    if (it->rank >= 0) {
+        text(page, " rank ");
+        text(page, lp_report_number(it->rank).text);
+    }
+    text(page, " pid ");
+    text(page, lp_report_number(it->pid).text);
+}
+
+static const struct lp_run_open *longest_open(const struct lp_run_worker *it)
+{
+    const struct lp_run_open *longest = it->n_open > 0 ? it->open : NULL;
+    for (size_t i = 1; i < it->n_open; i++)
+        if (it->open[i].open_ns > longest->open_ns)
+            longest = &it->open[i];
+    return longest;
+}
+
+static void inside(struct lp_report_page *page, const struct lp_run_open *open)
+{
+    run_label(page, &open->path, 2 * NAME_COLUMNS);
+    text(page, " ");
+    text(page, lp_report_duration((double)open->open_ns).text);
+}
+
+static bool same_node(const struct lp_where_elsewhere *a, const struct lp_where_elsewhere *b)
+{
+    const struct lp_text *one = &a->worker->host, *other = &b->worker->host;
+    return a->same_clock == b->same_clock && one->len == other->len && memcmp(one->bytes, other->bytes, one->len) == 0;
+}
+
+static bool is_newer(const struct lp_where_elsewhere *a, const struct lp_where_elsewhere *b)
+{
+    if (a->ahead != b->ahead)
+        return a->ahead;
+    return a->ahead ? a->age_ns > b->age_ns : a->age_ns < b->age_ns;
+}
+
+static void age(struct lp_report_page *page, const struct lp_where_elsewhere *newest)
+{
+    char line[128];
+    const char *by = newest->same_clock ? " old"
+                     : newest->ahead    ? " ahead of this machine's clock, by that node's clock"
+                                        : " old by that node's clock";
+    snprintf(line, sizeof line, "newest file %s%s", lp_report_duration((double)newest->age_ns).text, by);
+    if (page->column + strlen(line) + 3 <= page->width) {
+        part(page);
+    } else {
+        lp_report_page_end(page);
+        lp_report_page_to(page, 4);
+    }
+    text(page, line);
+}
+
+/* The phases that were open longest on a node when its workers last wrote. */
+static void open_then(struct lp_report_page *page, const struct lp_where_elsewhere *others, size_t n)
+{
+    const struct lp_run_open *below = NULL;
+    for (size_t shown = 0; shown < OPEN_SHOWN; shown++) {
+        const struct lp_where_elsewhere *longest = NULL;
+        const struct lp_run_open *open = NULL;
+        for (size_t i = 0; i < n; i++) {
+            const struct lp_run_open *one = longest_open(others[i].worker);
+            bool left = one && (!below || one->open_ns < below->open_ns);
+            if (left && (!open || one->open_ns > open->open_ns)) {
+                open = one;
+                longest = &others[i];
+            }
+        }
+        if (!open)
+            return;
+        lp_report_page_to(page, 4);
+        text(page, "open then: ");
+        worker(page, longest->worker);
+        text(page, " in ");
+        inside(page, open);
+        lp_report_page_end(page);
+        below = open;
+    }
+}
+
+static void node(struct lp_report_page *page, const struct lp_where_elsewhere *others, size_t n)
+{
+    const struct lp_where_elsewhere *newest = others;
+    for (size_t i = 1; i < n; i++)
+        if (is_newer(&others[i], newest))
+            newest = &others[i];
+    lp_report_page_to(page, 2);
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    run_label(page, &others->worker->host, NAME_COLUMNS);
+    lp_report_page_style(page, LP_STYLE_PLAIN);
+    part(page);
+    text(page, lp_report_text_plural(n, "worker", "workers").text);
+    if (newest->same_clock)
+        text(page, ", live state not to be seen from here");
+    age(page, newest);
+    lp_report_page_end(page);
+    open_then(page, others, n);
+}
+
+static void elsewhere(struct lp_report_page *page, const struct lp_where *where)
+{
+    size_t nodes = 0;
+    for (size_t i = 0, n; i < where->n_elsewhere; i += n) {
+        for (n = 1; i + n < where->n_elsewhere && same_node(&where->elsewhere[i], &where->elsewhere[i + n]); n++)
+            ;
+        if (nodes == 0)
+            lp_report_page_line(page, LP_STYLE_PLAIN, "NOT SEEN FROM HERE, as their files say:");
+        if (++nodes <= NODES_SHOWN)
+            node(page, &where->elsewhere[i], n);
+    }
+    if (nodes <= NODES_SHOWN)
+        return;
+    lp_report_page_to(page, 2);
+    text(page, "and ");
+    text(page, lp_report_text_plural(nodes - NODES_SHOWN, "more node", "more nodes").text);
+    lp_report_page_end(page);
+}
+
+static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker *it)
+{
+    static const char *const names[] = {
+        [1] = "SIGHUP", [2] = "SIGINT",  [3] = "SIGQUIT",  [4] = "SIGILL",   [6] = "SIGABRT", [7] = "SIGBUS",
+        [8] = "SIGFPE", [9] = "SIGKILL", [11] = "SIGSEGV", [13] = "SIGPIPE", [15] = "SIGTERM"};
+    if (it->signal > 0 && (size_t)it->signal < sizeof names / sizeof *names && names[it->signal]) {
+        text(page, ", killed by ");
+        text(page, names[it->signal]);
+    } else if (it->signal > 0) {
+        text(page, ", killed by signal ");
+        text(page, lp_report_number(it->signal).text);
+    } else if (it->exit_status >= 0) {
+        text(page, ", exit status ");
+        text(page, lp_report_number(it->exit_status).text);
+    }
+}
+
+static void ended(struct lp_report_page *page, const struct lp_where *where)
+{
+    size_t shown = where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
+    if (where->n_ended == 0)
+        return;
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    text(page, "ENDED WITHOUT CLOSE: ");
+    text(page, lp_report_text_plural(where->n_ended, "worker", "workers").text);
+    lp_report_page_end(page);
+    for (size_t i = 0; i < shown; i++) {
+        const struct lp_run_open *open = longest_open(where->ended[i]);
+        lp_report_page_to(page, 2);
+        worker(page, where->ended[i]);
+        how_it_ended(page, where->ended[i]);
+        if (open) {
+            text(page, ", in ");
+            lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 8, 4);
+            inside(page, open);
+        }
+        lp_report_page_end(page);
+    }
+    if (shown < where->n_ended) {
+        lp_report_page_to(page, 2);
+        text(page, "and ");
+        text(page, lp_report_count(where->n_ended - shown).text);
+        text(page, " more");
+        lp_report_page_end(page);
+    }
+}
+
+static void counted(struct lp_report_page *page, size_t n, const char *one, const char *many)
+{
+    if (n == 0)
+        return;
+    lp_report_page_style(page, LP_STYLE_DIM);
+    text(page, lp_report_count(n).text);
+    text(page, " ");
+    text(page, n == 1 ? one : many);
+    lp_report_page_end(page);
+}
+
+static void footer(struct lp_report_page *page, const struct lp_where *where)
+{
+    ended(page, where);
+    elsewhere(page, where);
+    counted(page, where->n_closed, "worker has closed", "workers have closed");
+    counted(page, where->n_partial, "worker ran out of shared memory: not all that it does is to be seen",
+            "workers ran out of shared memory: not all that they do is to be seen");
+    counted(page, where->run ? where->run->n_unreadable : 0,
+            "worker file could not be read: lineprofiler report says why",
+            "worker files could not be read: lineprofiler report says why");
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static void left_out(struct lp_report_page *page, const struct lp_where_groups *groups, size_t from)
+{
+    size_t n = 0;
+    for (size_t i = from; i < groups->n_groups; i++)
+        n += groups->groups[i].n_members;
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_to(page, 2);
+    text(page, "and ");
+    text(page, lp_report_text_plural(n, "more that has", "more that have").text);
+    text(page, " been quiet for less, or have nothing open: --all shows them");
+    lp_report_page_end(page);
+}
+
+/* Entries as long as there are lines for them; 0: all. The first always. */
+static void entries(struct lp_report_page *page, const struct lp_where_groups *groups, size_t lines, bool bounded)
+{
+    for (size_t i = 0; i < groups->n_groups; i++) {
+        struct draft draft;
+        const struct lp_where_group *group = &groups->groups[i];
+        draft_begin(&draft, page->width, page->colour);
+        if (group->members[0].stack)
+            entry(&draft.page, group);
+        else
+            idle(&draft.page, group);
+        size_t needed = draft_lines(&draft), reserve = i + 1 < groups->n_groups ? LEFT_OUT_LINES : 0;
+        if (bounded && i > 0 && needed + reserve > lines) {
+            draft.text.len = 0;
+            draft_end(&draft, page->sink);
+            left_out(page, groups, i);
+            return;
+        }
+        lines -= needed < lines ? needed : lines;
+        draft_end(&draft, page->sink);
+    }
+}
+
+static void write_page(struct lp_report_page *page, const struct lp_where *where, const struct lp_where_groups *groups,
+                       size_t rows)
+{
+    struct draft end;
+    draft_begin(&end, page->width, page->colour);
+    footer(&end.page, where);
+    size_t others = draft_lines(&end), head = 2 + (count_of_run(where) < where->n_workers);
+    header(page, where);
+    if (groups->n_groups > 0)
+        columns(page);
+    rows = rows > 0 && rows < MIN_ROWS ? MIN_ROWS : rows;
+    entries(page, groups, rows > head + others ? rows - head - others : 1, rows > 0);
+    draft_end(&end, page->sink);
+}
+
+int lp_report_where_text(const struct lp_where *where, const struct lp_report_where_options *options,
+                         struct lp_report_sink *sink)
+{
+    struct lp_report_page page;
+    struct lp_where_groups groups;
+    struct lp_report_options report = {.width = options->width};
+    if (lp_where_groups_make(&groups, where) != 0) {
+        lp_report_fail(sink, -ENOMEM);
+        return sink->error;
+    }
+    lp_report_page_init(&page, sink, lp_report_text_width(&report), options->colour);
+    write_page(&page, where, &groups, options->rows);
+    lp_report_page_release(&page);
+    lp_where_groups_release(&groups);
+    return sink->error;
+}

@@ -1,0 +1,302 @@
+#include "run/where.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "process/identity.h"
+#include "process/stamp.h"
+#include "process/thread_state.h"
+#include "run/room.h"
+#include "run/text.h"
+#include "worker/adopt.h"
+
+#define BETWEEN_LOOKS_NS 30000000u
+#define MOSTLY 0.75 /* a running thread's CPU time is behind by a tick: nearer to the ends nothing can be told */
+#define HARDLY 0.25
+
+/* ---- the living ------------------------------------------------------------------------- */
+
+struct living {
+    struct lp_where *where;
+    size_t room;
+};
+
+static int take_worker(void *context, const struct lp_stacks *stacks)
+{
+    struct living *living = context;
+    struct lp_where *where = living->where;
+    struct lp_stacks gone = *stacks;
+    struct lp_where_thread *threads = calloc(stacks->n_threads + 1, sizeof *threads);
+    if (!threads || lp_run_room(&where->workers, &living->room, where->n_workers, sizeof *where->workers) < 0) {
+        free(threads);
+        lp_stacks_release(&gone);
+        return -1;
+    }
+    for (size_t i = 0; i < stacks->n_threads; i++)
+        threads[i].open = stacks->threads[i];
+    where->workers[where->n_workers++] =
+        (struct lp_where_worker){.stacks = *stacks, .threads = threads, .n_threads = stacks->n_threads};
+    return 0;
+}
+
+/* ---- their threads ---------------------------------------------------------------------- */
+
+typedef void each_thread(const struct lp_where_worker *worker, struct lp_where_thread *thread,
+                         struct lp_thread_look *look);
+
+/* looks: one for each thread, in their order. Those of other pid namespaces have other numbers here. */
+static void for_threads(struct lp_where *where, struct lp_thread_look *looks, each_thread *act)
+{
+    uint64_t here = lp_pid_namespace();
+    for (size_t i = 0; i < where->n_workers; i++) {
+        const struct lp_where_worker *worker = &where->workers[i];
+        bool visible = here != 0 && worker->stacks.pid_namespace == here;
+        for (size_t j = 0; j < worker->n_threads; j++, looks++)
+            if (visible)
+                act(worker, &worker->threads[j], looks);
+    }
+}
+
+static void look(const struct lp_where_worker *worker, struct lp_where_thread *thread, struct lp_thread_look *at)
+{
+    lp_thread_look(at, worker->stacks.pid, thread->open.tid);
+    snprintf(thread->wait_channel, sizeof thread->wait_channel, "%s", at->wait_channel);
+    /* A thread that has taken over the place of one that ended has not done what that did. */
+    if (thread->open.finished_ago_ns > at->age_ns) {
+        thread->open.finished = false;
+        thread->open.finished_depth = 0;
+    }
+}
+
+static enum lp_where_state state_of(char before, char now, double share)
+{
+    if (now == 0)
+        return LP_WHERE_NOT_KNOWN;
+    if (now == 'T' || now == 't')
+        return LP_WHERE_STOPPED;
+    if (now == 'Z' || now == 'X')
+        return LP_WHERE_ENDED;
+    if (isnan(share))
+        return now == 'R' ? LP_WHERE_ON_CPU : now == 'D' ? LP_WHERE_BLOCKED : LP_WHERE_WAITING;
+    if (share >= HARDLY)
+        return share >= MOSTLY ? LP_WHERE_ON_CPU : LP_WHERE_PARTLY;
+    if (now == 'R' && before == 'R')
+        return LP_WHERE_RUNNABLE;
+    return now == 'D' && before == 'D' ? LP_WHERE_BLOCKED : LP_WHERE_WAITING;
+}
+
+static void look_again(const struct lp_where_worker *worker, struct lp_where_thread *thread,
+                       struct lp_thread_look *before)
+{
+    struct lp_thread_look now;
+    lp_thread_glance(&now, worker->stacks.pid, thread->open.tid);
+    if (before->cpu_known && now.cpu_known && now.cpu_ns >= before->cpu_ns && now.at_ns > before->at_ns) {
+        double share = (double)(now.cpu_ns - before->cpu_ns) / (double)(now.at_ns - before->at_ns);
+        thread->cpu_share = share < 1 ? share : 1;
+    }
+    thread->kernel_state = now.state;
+    thread->state = state_of(before->state, now.state, thread->cpu_share);
+    if (thread->state != LP_WHERE_WAITING && thread->state != LP_WHERE_BLOCKED)
+        thread->wait_channel[0] = '\0';
+}
+
+static struct lp_thread_look *look_at_threads(struct lp_where *where)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < where->n_workers; i++) {
+        for (size_t j = 0; j < where->workers[i].n_threads; j++)
+            where->workers[i].threads[j].cpu_share = NAN;
+        n += where->workers[i].n_threads;
+    }
+    struct lp_thread_look *looks = calloc(n + 1, sizeof *looks);
+    if (looks)
+        for_threads(where, looks, look);
+    return looks;
+}
+
+static void wait_until(uint64_t monotonic_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(monotonic_ns / 1000000000u),
+                             .tv_nsec = (long)(monotonic_ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+/* ---- the others --------------------------------------------------------------------------- */
+
+static const struct lp_where_worker *find_living(const struct lp_where *where, struct lp_span name)
+{
+    for (size_t i = 0; i < where->n_workers; i++) {
+        const struct lp_stacks_text *worker = &where->workers[i].stacks.worker;
+        if (lp_text_equal((struct lp_span){worker->bytes, worker->len}, name))
+            return &where->workers[i];
+    }
+    return NULL;
+}
+
+static void add_elsewhere(struct lp_where *where, const struct lp_run_worker *worker, const struct lp_stamp *now,
+                          const char *boot_id)
+{
+    struct lp_where_elsewhere *other = &where->elsewhere[where->n_elsewhere++];
+    *other = (struct lp_where_elsewhere){.worker = worker};
+    other->same_clock = worker->boot_id && *boot_id && strcmp(worker->boot_id, boot_id) == 0;
+    uint64_t now_ns = other->same_clock ? now->boottime_ns : now->realtime_ns;
+    uint64_t then_ns = other->same_clock ? worker->written.boottime_ns : worker->written.realtime_ns;
+    other->ahead = then_ns > now_ns && !other->same_clock;
+    other->age_ns = then_ns > now_ns ? (other->ahead ? then_ns - now_ns : 0) : now_ns - then_ns;
+}
+
+/* The workers of the run that are not among the living. */
+static int sort_out(struct lp_where *where)
+{
+    char boot_id[40];
+    struct lp_stamp now = lp_stamp_now();
+    size_t n = where->run->n_workers;
+    lp_boot_id_read(boot_id, sizeof boot_id);
+    where->elsewhere = calloc(n + 1, sizeof *where->elsewhere);
+    where->ended = calloc(n + 1, sizeof(const struct lp_run_worker *));
+    if (!where->elsewhere || !where->ended)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const struct lp_run_worker *worker = &where->run->workers[i];
+        if (worker->closed)
+            where->n_closed++;
+        else if (worker->ended || worker->source == LP_SOURCE_DEAD_IMAGE)
+            where->ended[where->n_ended++] = worker;
+        else if (!find_living(where, lp_text_span(&worker->worker)) && worker->source != LP_SOURCE_LIVE_IMAGE)
+            add_elsewhere(where, worker, &now, boot_id);
+    }
+    return 0;
+}
+
+static int compare_texts(const struct lp_stacks_text *a, const struct lp_stacks_text *b)
+{
+    return lp_text_compare((struct lp_span){a->bytes, a->len}, (struct lp_span){b->bytes, b->len});
+}
+
+static int compare_workers(const void *a, const void *b)
+{
+    const struct lp_stacks *one = &((const struct lp_where_worker *)a)->stacks;
+    const struct lp_stacks *other = &((const struct lp_where_worker *)b)->stacks;
+    int order = compare_texts(&one->role, &other->role);
+    if (order == 0)
+        order = (one->rank > other->rank) - (one->rank < other->rank);
+    if (order == 0)
+        order = (one->pid > other->pid) - (one->pid < other->pid);
+    return order ? order : compare_texts(&one->worker, &other->worker);
+}
+
+/* The run's id: that of its files and images together, or of any that lives. */
+static int name_run(struct lp_where *where)
+{
+    struct lp_span id = {"", 0};
+    if (where->run)
+        id = lp_text_span(&where->run->run_id);
+    else if (where->n_workers > 0)
+        id = (struct lp_span){where->workers[0].stacks.run_id.bytes, where->workers[0].stacks.run_id.len};
+    return lp_text_copy(&where->run_id, id);
+}
+
+static void count(struct lp_where *where)
+{
+    where->n_all = where->n_closed + where->n_ended + where->n_elsewhere;
+    for (size_t i = 0; i < where->n_workers; i++) {
+        struct lp_where_worker *worker = &where->workers[i];
+        struct lp_span id = {worker->stacks.run_id.bytes, worker->stacks.run_id.len};
+        worker->of_run = lp_text_equal(id, lp_text_span(&where->run_id));
+        where->n_all += worker->of_run;
+        where->n_partial += worker->stacks.partial;
+    }
+    if (where->n_workers > 1)
+        qsort(where->workers, where->n_workers, sizeof *where->workers, compare_workers);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+/* Whether the files alone tell which attempt this is: not while workers live that have written none. */
+static bool files_suffice(const struct lp_where *where)
+{
+    for (size_t i = 0; where->run && i < where->n_workers; i++) {
+        const struct lp_stacks_text *id = &where->workers[i].stacks.run_id;
+        if (!lp_text_equal((struct lp_span){id->bytes, id->len}, lp_text_span(&where->run->run_id)))
+            return false;
+    }
+    return where->run != NULL;
+}
+
+/* What the living do is known by now, and to make documents of their images takes longer than all the rest. */
+static int load_run(struct lp_where *where, struct lp_run_options *options, bool dead, char *message,
+                    size_t message_size)
+{
+    options->no_images = !dead;
+    int status = lp_run_load(&where->run, where->dir, options, message, message_size);
+    if (!options->no_images || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
+        return status;
+    lp_run_free(where->run);
+    options->no_images = false;
+    return lp_run_load(&where->run, where->dir, options, message, message_size);
+}
+
+static int load(struct lp_where *where, struct lp_run_options *options, char *message, size_t message_size)
+{
+    struct living living = {.where = where};
+    bool dead;
+    lp_adopt(&(struct lp_adoption){.run_dir = where->dir});
+    if (lp_stacks_each(where->dir, take_worker, &living, &dead) != 0)
+        return LP_RUN_SYSTEM;
+    struct lp_thread_look *looks = look_at_threads(where);
+    if (!looks)
+        return LP_RUN_SYSTEM;
+    uint64_t looked_ns = lp_stamp_now().monotonic_ns;
+    int status = load_run(where, options, dead, message, message_size);
+    if (where->n_workers > 0)
+        wait_until(looked_ns + BETWEEN_LOOKS_NS);
+    for_threads(where, looks, look_again);
+    free(looks);
+    where->now_realtime_ns = lp_stamp_now().realtime_ns;
+    if (status != LP_RUN_OK && where->n_workers == 0)
+        return status;
+    if ((where->run && sort_out(where) < 0) || name_run(where) < 0)
+        return LP_RUN_SYSTEM;
+    count(where);
+    return LP_RUN_OK;
+}
+
+int lp_where_load(struct lp_where **where, const char *dir, void (*progress)(void *context, size_t done, size_t total),
+                  void *progress_context, char *message, size_t message_size)
+{
+    struct lp_run_options options = {.only_read = true, .progress = progress, .progress_context = progress_context};
+    snprintf(message, message_size, "out of memory while reading '%s'", dir);
+    *where = calloc(1, sizeof **where);
+    if (*where)
+        (*where)->dir = strdup(dir);
+    int status = *where && (*where)->dir ? load(*where, &options, message, message_size) : LP_RUN_SYSTEM;
+    if (status == LP_RUN_OK)
+        return status;
+    if (message_size > 0 && message[0] == '\0')
+        snprintf(message, message_size, "out of memory while reading '%s'", dir);
+    lp_where_free(*where);
+    *where = NULL;
+    return status;
+}
+
+void lp_where_free(struct lp_where *where)
+{
+    if (!where)
+        return;
+    for (size_t i = 0; i < where->n_workers; i++) {
+        lp_stacks_release(&where->workers[i].stacks);
+        free(where->workers[i].threads);
+    }
+    free(where->workers);
+    free(where->elsewhere);
+    free(where->ended);
+    free(where->dir);
+    lp_text_release(&where->run_id);
+    lp_run_free(where->run);
+    free(where);
+}
