@@ -55,8 +55,9 @@ struct lp_worker {
     /* Fixed for the life of a process; made anew in a forked child. */
     struct lp_identity identity;
     char name[LP_FILE_NAME_BYTES];
-    char *folder; /* Owned: <run_dir>/workers/<host> */
-    char *path;   /* Owned: <folder>/<name>.json */
+    char *folder;                           /* Owned: <run_dir>/workers/<host> */
+    char *path;                             /* Owned: <folder>/<name>.json */
+    uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
     struct lp_stamp started;
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */

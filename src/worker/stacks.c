@@ -450,7 +450,7 @@ int lp_stacks_read(struct lp_stacks *stacks, int fd)
 /* ---- those of a run directory --------------------------------------------------------------- */
 
 struct search {
-    struct stat run_dir;
+    struct lp_run_place run_dir;
     int (*take)(void *context, const struct lp_stacks *stacks);
     void *context;
     bool *dead;
@@ -503,7 +503,7 @@ int lp_stacks_each(const char *run_dir, int (*take_one)(void *context, const str
 {
     struct search search = {.take = take_one, .context = context, .dead = dead};
     *dead = false;
-    if (stat(run_dir, &search.run_dir) != 0)
+    if (!lp_run_place_find(&search.run_dir, run_dir))
         return 0;
     return lp_images_walk(O_RDONLY, look_at, &search);
 }

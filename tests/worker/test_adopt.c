@@ -563,9 +563,13 @@ static void test_half_files_are_removed(void **state)
 
 /* ---- what nobody came for ------------------------------------------------------------------ */
 
+/* As a profiler does that starts in a directory beside. */
 static size_t adopt_abandoned(void)
 {
-    return lp_adopt(&(struct lp_adoption){.run_dir = "/no/such/run", .abandoned = true});
+    char *other = folder_make();
+    size_t adopted = lp_adopt(&(struct lp_adoption){.run_dir = other, .abandoned = true});
+    folder_remove(other);
+    return adopted;
 }
 
 /* Who looks for what nobody came for is not in the way of who comes. */
@@ -608,6 +612,8 @@ static void adopt_others(void *context)
     struct told told = leave_a_dead_one(folder);
     CHECK_U64(adopt_abandoned(), 0); /* its own run may still come */
     let_it_be_silent(told.image, 2);
+    /* Its directory is not even looked at from that of another file system. */
+    CHECK_U64(lp_adopt(&(struct lp_adoption){.run_dir = "/dev/shm", .abandoned = true}), 0);
     CHECK_U64(adopt_abandoned(), 1);
     check_file(told.path);
     CHECK_U64(images(), 0);
