@@ -65,8 +65,14 @@ bool lp_run_place_find(struct lp_run_place *place, const char *run_dir)
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place)
 {
     char path[PATH_MAX];
+    struct stat st;
     const struct lp_header *header = lp_view_header(view);
-    if (atomic_load(&header->run_dir_inode) == place->inode && atomic_load(&header->run_dir_device) == place->device)
+    if (!lp_view_text(view, header->run_dir, path, sizeof path))
+        return false;
+    if (strcmp(path, place->path) == 0)
         return true;
-    return lp_view_text(view, header->run_dir, path, sizeof path) && strcmp(path, place->path) == 0;
+    /* Inodes come again: that of a directory that was removed may be another's by now. */
+    return atomic_load(&header->run_dir_inode) == place->inode &&
+           atomic_load(&header->run_dir_device) == place->device && stat(path, &st) == 0 &&
+           st.st_ino == place->inode && st.st_dev == place->device;
 }

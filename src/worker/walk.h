@@ -32,8 +32,8 @@ struct lp_run_place {
 };
 /* False if there is no such directory. */
 bool lp_run_place_find(struct lp_run_place *place, const char *run_dir);
-/* Whether the image's run directory is this one, by whatever path. Asks no file system: that of another run may be one
-   whose server does not answer. */
+/* Whether the image's run directory is this one, by whatever path. Asks no file system but that of this one: the server of
+   another may not answer. */
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
 
 #endif
