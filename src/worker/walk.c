@@ -73,6 +73,6 @@ bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *pla
         return true;
     /* Inodes come again: that of a directory that was removed may be another's by now. */
     return atomic_load(&header->run_dir_inode) == place->inode &&
-           atomic_load(&header->run_dir_device) == place->device && stat(path, &st) == 0 &&
-           st.st_ino == place->inode && st.st_dev == place->device;
+           atomic_load(&header->run_dir_device) == place->device && stat(path, &st) == 0 && st.st_ino == place->inode &&
+           st.st_dev == place->device;
 }
