@@ -28,10 +28,12 @@ bool lp_image_worker(const struct lp_view *view, const char *file, char *worker,
 struct lp_run_place {
     char path[PATH_MAX]; /* absolute */
     dev_t device;
-    ino_t inode;
+    ino_t inode; /* 0: not known; images are known by the path alone */
 };
 /* False if there is no such directory. */
 bool lp_run_place_find(struct lp_run_place *place, const char *run_dir);
+/* The path alone, asking no file system; false if there is no such path. */
+bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
 /* Whether the image's run directory is this one, by whatever path. Asks no file system but that of this one: the server of
    another may not answer. */
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
