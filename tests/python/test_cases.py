@@ -85,6 +85,26 @@ with Profiler({str(run_dir)!r}) as profiler:
     assert merge_run(run_dir).tree[("outer",)].calls == 5000
 
 
+def test_what_found_no_name_is_said_SC02(child: Child, run_dir: Path) -> None:
+    child.run(
+        f"""
+from lineprofiler.accounting import Profiler
+with Profiler({str(run_dir)!r}) as profiler:
+    with profiler.phase("outer"):
+        for i in range(70000):
+            with profiler.phase(f"episode_{{i}}"):
+                pass
+        for i in range(5):
+            profiler.count(f"counter {{i}}")
+"""
+    )
+    run = merge_run(run_dir)
+    [worker] = run.workers
+    assert worker.troubles["folded_paths"] == 70001 - 4096  # also those whose name was not kept
+    assert worker.troubles["lost_counters"] == 5
+    assert "5 count()s found no place" in " ".join(caveat.text for caveat in run.caveats)
+
+
 def test_an_idle_worker_takes_little_memory_SC03(run_dir: Path) -> None:
     with Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None) as profiler:
         folder = Path(f"/dev/shm/lineprofiler-{os.geteuid()}")
