@@ -131,18 +131,24 @@ static void who(const struct lp_top_table *table, struct lp_frame *frame, size_t
     lp_top_table_put(table, LP_TOP_BY_STATE, frame, row, state_style(worker), lp_top_state_name(worker));
 }
 
+/* What a worker that died entered after its last sign of life was open for an unknown time, not for none. */
+static double open_for(const struct lp_top_worker *worker, const struct lp_run_open *open)
+{
+    return worker->state == LP_TOP_DIED && open->open_ns == 0 ? NAN : (double)open->open_ns;
+}
+
 /* The path, and how many other threads are in phases too. */
 static void doing(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
-                  const struct lp_run_worker *worker, enum lp_frame_style style)
+                  const struct lp_top_worker *worker, enum lp_frame_style style)
 {
     char more[32] = "";
-    const struct lp_run_open *open = lp_top_open(worker);
+    const struct lp_run_open *open = lp_top_open(worker->worker);
     const struct lp_top_place *place = lp_top_table_find(table, LP_TOP_BY_NAME);
     if (open == NULL)
         return;
-    if (worker->n_open > 1)
-        snprintf(more, sizeof more, " +%zu", worker->n_open - 1);
-    lp_top_table_figure(table, LP_TOP_BY_OPEN, frame, row, style, false, lp_report_duration((double)open->open_ns));
+    if (worker->worker->n_open > 1)
+        snprintf(more, sizeof more, " +%zu", worker->worker->n_open - 1);
+    lp_top_table_figure(table, LP_TOP_BY_OPEN, frame, row, style, false, lp_report_duration(open_for(worker, open)));
     size_t room = place->columns > strlen(more) ? place->columns - strlen(more) : 0;
     size_t column = lp_frame_label(frame, row, place->begin, room, style, open->path.bytes, open->path.len);
     lp_frame_text(frame, row, column, LP_FRAME_DIM, more);
@@ -159,5 +165,5 @@ void lp_top_workers_line(const struct lp_top_table *table, struct lp_frame *fram
     else
         age(table, frame, row, worker);
     lp_top_table_figure(table, LP_TOP_BY_RSS, frame, row, style, false, lp_report_size(worker->rss_bytes));
-    doing(table, frame, row, worker->worker, style);
+    doing(table, frame, row, worker, style);
 }

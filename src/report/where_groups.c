@@ -5,10 +5,16 @@
 
 #include "report/format.h"
 
+/* Quiet for so long, and for over so many times as long as the next: an entry of its own. */
+#define APART_NS 1000000000u
+#define APART_FOLD 10
+
 /* ---- members -------------------------------------------------------------------------- */
 
 static enum lp_where_sort sort_of(const struct lp_where_thread *thread, const struct lp_stacks_stack *stack)
 {
+    if (thread->state == LP_WHERE_STOPPED) /* and with it whatever is suspended on it: no loop resumes that */
+        return LP_SORT_STOPPED;
     if (stack && stack->task && stack->runs != LP_STACKS_RUNNING)
         return stack->runs == LP_STACKS_SUSPENDED ? LP_SORT_SUSPENDED : LP_SORT_NOT_KNOWN;
     switch (thread->state) {
@@ -20,10 +26,9 @@ static enum lp_where_sort sort_of(const struct lp_where_thread *thread, const st
         return LP_SORT_WAITING;
     case LP_WHERE_BLOCKED:
         return LP_SORT_BLOCKED;
-    case LP_WHERE_STOPPED:
-        return LP_SORT_STOPPED;
     case LP_WHERE_ENDED:
         return LP_SORT_ENDED;
+    case LP_WHERE_STOPPED:
     case LP_WHERE_NOT_KNOWN:
         break;
     }
@@ -115,12 +120,23 @@ static int compare_kinds(const struct lp_where_member *a, const struct lp_where_
     return order ? order : compare_shapes(&a->thread->open.name, &b->thread->open.name);
 }
 
-static int compare_members(const void *a, const void *b)
+static int compare_by_quiet(const void *a, const void *b)
+{
+    int order = compare_kinds(a, b);
+    return order ? order : compare_numbers(lp_where_member_quiet_ns(b), lp_where_member_quiet_ns(a));
+}
+
+/* One that hangs where the others only pass is not like them, though in the same phases. */
+static bool is_apart(const struct lp_where_member *longer, const struct lp_where_member *shorter)
+{
+    uint64_t quiet_ns = lp_where_member_quiet_ns(longer);
+    return longer->stack && quiet_ns >= APART_NS && quiet_ns / APART_FOLD > lp_where_member_quiet_ns(shorter);
+}
+
+static int compare_places(const void *a, const void *b)
 {
     const struct lp_where_member *one = a, *other = b;
-    int order = compare_kinds(one, other);
-    if (order == 0)
-        order = (one->worker > other->worker) - (one->worker < other->worker);
+    int order = (one->worker > other->worker) - (one->worker < other->worker);
     if (order == 0)
         order = (one->thread > other->thread) - (one->thread < other->thread);
     return order ? order : (one->stack > other->stack) - (one->stack < other->stack);
@@ -185,15 +201,19 @@ int lp_where_groups_make(struct lp_where_groups *groups, const struct lp_where *
     for (size_t i = 0; i < where->n_workers; i++)
         for (size_t j = 0; j < where->workers[i].n_threads; j++)
             add_members(groups, &where->workers[i], &where->workers[i].threads[j]);
-    qsort(groups->members, groups->n_members, sizeof *groups->members, compare_members);
+    qsort(groups->members, groups->n_members, sizeof *groups->members, compare_by_quiet);
     for (size_t i = 0; i < groups->n_members; i++) {
         const struct lp_where_member *member = &groups->members[i];
-        if (i == 0 || compare_kinds(member, &member[-1]) != 0)
+        if (i == 0 || compare_kinds(member, &member[-1]) != 0 || is_apart(&member[-1], member))
             groups->groups[groups->n_groups++].members = member;
         groups->groups[groups->n_groups - 1].n_members++;
     }
-    for (size_t i = 0; i < groups->n_groups; i++)
-        describe(&groups->groups[i]);
+    for (size_t i = 0; i < groups->n_groups; i++) {
+        struct lp_where_group *group = &groups->groups[i];
+        qsort(&groups->members[group->members - groups->members], group->n_members, sizeof *groups->members,
+              compare_places);
+        describe(group);
+    }
     qsort(groups->groups, groups->n_groups, sizeof *groups->groups, compare_groups);
     return 0;
 }

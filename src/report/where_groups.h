@@ -2,7 +2,8 @@
  * report/where_groups: stacks that are alike, put together.
  *
  * Alike are those of one role, on threads whose names differ in digits only, with the same open phases, in the same sort
- * of state. What differs among them is kept as a range. Threads with nothing open are grouped too, and come last, main
+ * of state, and with no gap in how long they have been quiet that sets those that hang apart from those that pass. What
+ * differs among them is kept as a range. Threads with nothing open are grouped too, and come last, main
  * threads before others.
  */
 #ifndef LP_REPORT_WHERE_GROUPS_H

@@ -19,6 +19,8 @@
 #define WHO_COLUMN 22
 #define INDENT 11 /* of an entry's further lines */
 #define NAME_COLUMNS 26
+#define IDLE_INDENT 4 /* of the further line of a thread with nothing open */
+#define PART_COLUMNS 3
 #define LEFT_OUT_LINES 1
 #define MIN_ROWS 8
 
@@ -100,6 +102,15 @@ static struct piece duration_range(struct lp_where_range range)
 static void part(struct lp_report_page *page)
 {
     text(page, " \xc2\xb7 ");
+}
+
+/* The same in front of so many columns, or a new line where they do not fit. */
+static void part_of(struct lp_report_page *page, size_t columns, size_t indent)
+{
+    if (page->column + PART_COLUMNS + columns <= page->width)
+        part(page);
+    else
+        lp_report_page_room(page, PART_COLUMNS + columns, indent);
 }
 
 /* ---- the first lines -------------------------------------------------------------------------- */
@@ -260,7 +271,8 @@ struct numbers {
     bool any, full;
 };
 
-static void numbers_flush(struct numbers *numbers)
+/* Of the last item nothing follows that would need room for "...". */
+static void numbers_flush(struct numbers *numbers, bool last)
 {
     char item[64];
     const char *comma = numbers->len > 0 ? ", " : "";
@@ -272,7 +284,7 @@ static void numbers_flush(struct numbers *numbers)
         snprintf(item, sizeof item, "%s%" PRIu64 "%s%" PRIu64, comma, numbers->first,
                  numbers->last - numbers->first > 1 ? "-" : ", ", numbers->last);
     size_t len = strlen(item);
-    if (numbers->len > 0 && numbers->len + len + 5 > numbers->room) {
+    if (numbers->len > 0 && numbers->len + len + (last ? 0 : 5) > numbers->room) {
         snprintf(item, sizeof item, ", ...");
         len = 5;
         numbers->full = true;
@@ -287,7 +299,7 @@ static void numbers_add(struct numbers *numbers, uint64_t number)
         numbers->last = number;
         return;
     }
-    numbers_flush(numbers);
+    numbers_flush(numbers, false);
     numbers->first = numbers->last = number;
     numbers->any = true;
 }
@@ -305,7 +317,7 @@ static void who_are(struct lp_report_page *page, const struct lp_where_group *gr
         if (i == 0 || group->members[i].worker != group->members[i - 1].worker)
             numbers_add(&numbers, ranks ? (uint64_t)stacks->rank : stacks->pid);
     }
-    numbers_flush(&numbers);
+    numbers_flush(&numbers, true);
     part(page);
     text(page, what);
     text(page, numbers.text);
@@ -432,6 +444,8 @@ static const char *wait_channel(const struct lp_where_group *group)
     return first->thread->wait_channel;
 }
 
+#define IN_KERNEL "in the kernel: "
+
 static void details(struct lp_report_page *page, const struct lp_where_group *group)
 {
     const char *channel = wait_channel(group);
@@ -441,8 +455,8 @@ static void details(struct lp_report_page *page, const struct lp_where_group *gr
     bool any = finished(page, group);
     if (*channel) {
         if (any)
-            part(page);
-        text(page, "in the kernel: ");
+            part_of(page, strlen(IN_KERNEL) + strlen(channel), INDENT);
+        text(page, IN_KERNEL);
         text(page, channel);
     }
     if (page->column > begin)
@@ -471,7 +485,16 @@ static void entry(struct lp_report_page *page, const struct lp_where_group *grou
     details(page, group);
 }
 
-/* A thread with nothing open, in one line. */
+static size_t finished_columns(const struct lp_report_page *page, const struct lp_where_group *group)
+{
+    struct draft draft;
+    draft_begin(&draft, page->width, false);
+    size_t columns = finished(&draft.page, group) ? draft.page.column : strlen("nothing finished");
+    draft_end(&draft, page->sink);
+    return columns;
+}
+
+/* A thread with nothing open, in one line if it fits. */
 static void idle(struct lp_report_page *page, const struct lp_where_group *group)
 {
     const struct lp_where_member *first = group->members;
@@ -486,9 +509,9 @@ static void idle(struct lp_report_page *page, const struct lp_where_group *group
     } else {
         who_is(page, &first->worker->stacks);
     }
-    part(page);
+    part_of(page, strlen(state_of(group).text), IDLE_INDENT);
     text(page, state_of(group).text);
-    part(page);
+    part_of(page, finished_columns(page, group), IDLE_INDENT);
     if (!finished(page, group))
         text(page, "nothing finished");
     lp_report_page_end(page);
@@ -643,9 +666,9 @@ static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker
     }
 }
 
-static void ended(struct lp_report_page *page, const struct lp_where *where)
+static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
-    size_t shown = where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
+    size_t shown = !bounded || where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
     if (where->n_ended == 0)
         return;
     lp_report_page_style(page, LP_STYLE_BOLD);
@@ -660,7 +683,10 @@ static void ended(struct lp_report_page *page, const struct lp_where *where)
         if (open) {
             text(page, ", in ");
             lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 8, 4);
-            inside(page, open);
+            if (open->open_ns > 0)
+                inside(page, open);
+            else /* It was entered after the worker's last sign of life: for how long it was open is not known. */
+                run_label(page, &open->path, 2 * NAME_COLUMNS);
         }
         lp_report_page_end(page);
     }
@@ -684,9 +710,9 @@ static void counted(struct lp_report_page *page, size_t n, const char *one, cons
     lp_report_page_end(page);
 }
 
-static void footer(struct lp_report_page *page, const struct lp_where *where)
+static void footer(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
-    ended(page, where);
+    ended(page, where, bounded);
     elsewhere(page, where);
     counted(page, where->n_closed, "worker has closed", "workers have closed");
     counted(page, where->n_partial, "worker ran out of shared memory: not all that it does is to be seen",
@@ -706,8 +732,8 @@ static void left_out(struct lp_report_page *page, const struct lp_where_groups *
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, 2);
     text(page, "and ");
-    text(page, lp_report_text_plural(n, "more that has", "more that have").text);
-    text(page, " been quiet for less, or have nothing open: --all shows them");
+    text(page, lp_report_count(n).text);
+    text(page, " more, quiet for less or with nothing open: --all shows them");
     lp_report_page_end(page);
 }
 
@@ -743,7 +769,7 @@ static void write_page(struct lp_report_page *page, const struct lp_where *where
     if (groups->n_groups > 0)
         columns(&begin.page);
     draft_begin(&end, page->width, page->colour);
-    footer(&end.page, where);
+    footer(&end.page, where, rows > 0);
     size_t others = draft_lines(&end), head = draft_lines(&begin);
     draft_end(&begin, page->sink);
     rows = rows > 0 && rows < MIN_ROWS ? MIN_ROWS : rows;

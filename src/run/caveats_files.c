@@ -44,9 +44,13 @@ static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_r
 
 static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
-    for (size_t i = 0; i < run->n_superseded && i < LP_RUN_CAVEATS_MAX; i++) {
+    size_t earlier = 0;
+    for (size_t i = 0; i < run->n_superseded; i++) {
         const struct lp_run_superseded *superseded = &run->superseded[i];
         struct lp_run_line line = {0};
+        /* What ran at the same time is not earlier, and has a caveat of its own. */
+        if (lp_run_did_not_join(run, superseded) || ++earlier > LP_RUN_CAVEATS_MAX)
+            continue;
         lp_run_line_add(&line, "an earlier attempt in this directory is left out: ");
         lp_run_line_text(&line, lp_text_span(&superseded->run_id));
         lp_run_line_add(&line, " (%zu worker%s", superseded->n_workers, lp_run_plural(superseded->n_workers));
@@ -56,7 +60,7 @@ static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_r
         lp_run_line_add(&line, ")");
         lp_run_caveat_add(list, "superseded", &line);
     }
-    add_rest(list, "superseded", run->n_superseded, "earlier attempts");
+    add_rest(list, "superseded", earlier, "earlier attempts");
 }
 
 static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_run *run)

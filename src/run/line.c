@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define S UINT64_C(1000000000)
+
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 static void append(struct lp_run_line *line, const char *bytes, size_t len)
@@ -63,21 +65,42 @@ void lp_run_line_text(struct lp_run_line *line, struct lp_span text)
     }
 }
 
+/* To the nearest, as the pages of report/format.h have it: one duration reads the same everywhere. */
+static unsigned long long nearest(uint64_t ns, uint64_t unit_ns)
+{
+    return ns / unit_ns + (ns % unit_ns >= unit_ns / 2);
+}
+
+static void tenths(struct lp_run_line *line, unsigned long long n, const char *unit)
+{
+    lp_run_line_add(line, "%llu.%llu%s", n / 10, n % 10, unit);
+}
+
+static void long_duration(struct lp_run_line *line, uint64_t ns)
+{
+    unsigned long long seconds = nearest(ns, S), minutes = nearest(ns, 60 * S), hours = nearest(ns, 3600 * S);
+    if (seconds < 3600 && seconds % 60 == 0)
+        lp_run_line_add(line, "%llum", seconds / 60);
+    else if (seconds < 3600)
+        lp_run_line_add(line, "%llum %02llus", seconds / 60, seconds % 60);
+    else if (minutes < 6000)
+        lp_run_line_add(line, "%lluh %02llum", minutes / 60, minutes % 60);
+    else
+        lp_run_line_add(line, "%llud %02lluh", hours / 24, hours % 24);
+}
+
 void lp_run_line_duration(struct lp_run_line *line, uint64_t ns)
 {
-    unsigned long long seconds = ns / UINT64_C(1000000000), minutes = seconds / 60, hours = minutes / 60;
     if (ns < 1000)
         lp_run_line_add(line, "%lluns", (unsigned long long)ns);
-    else if (ns < 1000000)
-        lp_run_line_add(line, "%.1fus", (double)ns / 1e3);
-    else if (ns < 1000000000)
-        lp_run_line_add(line, "%.1fms", (double)ns / 1e6);
-    else if (minutes == 0)
-        lp_run_line_add(line, "%.1fs", (double)ns / 1e9);
-    else if (hours == 0)
-        lp_run_line_add(line, "%llum %02llus", minutes, seconds % 60);
+    else if (nearest(ns, 100) < 10000)
+        tenths(line, nearest(ns, 100), "us");
+    else if (nearest(ns, 100000) < 10000)
+        tenths(line, nearest(ns, 100000), "ms");
+    else if (nearest(ns, S / 10) < 600)
+        tenths(line, nearest(ns, S / 10), "s");
     else
-        lp_run_line_add(line, "%lluh %02llum", hours, minutes % 60);
+        long_duration(line, ns);
 }
 
 char *lp_run_line_take(struct lp_run_line *line)

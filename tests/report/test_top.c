@@ -402,6 +402,8 @@ static void test_what_became_of_workers(void **state)
                         "q quit  w workers  p phases  s sort  / filter  i idle  space pause  h help\n");
     assert_int_equal(style_at(&live, 4, 28), LP_FRAME_BAD);
     assert_int_equal(style_at(&live, 7, 28), LP_FRAME_GOOD);
+    live.model.run->workers[0].open[0].open_ns = 0; /* entered after its last sign of life: for how long is not known */
+    assert_contains(draw(&live, 10, 120), "9.0s ago   1.5 GB     n/a ");
     live.view.mode = LP_TOP_PHASES;
     assert_contains(draw(&live, 24, 80), "\n  a process died or vanished: no figures of phases this time\n"
                                          "  of 1 of 2 running processes: the others have not written since\n");

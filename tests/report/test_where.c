@@ -199,6 +199,75 @@ static void test_tasks_and_idle_threads(void **state)
                                  "  nothing open: server (no name) · pid 4242 · on CPU · nothing finished\n");
 }
 
+/* A process that is stopped resumes no task: it is stopped that must be read, not the usual "suspended". */
+static void test_tasks_of_a_stopped_worker(void **state)
+{
+    (void)state;
+    begin();
+    struct lp_where_thread *loop = add_thread(add_worker("server", -1), "MainThread", LP_WHERE_STOPPED);
+    for (int i = 0; i < 3; i++) {
+        struct lp_stacks_stack *task = add_stack(loop, 3 * S, handling);
+        task->task = true;
+        task->runs = LP_STACKS_SUSPENDED;
+    }
+    assert_non_null(strstr(page(0), "     3.0s  stopped    SERVER MainThread \xc2\xb7 3 tasks \xc2\xb7 pid 4242\n"));
+}
+
+static size_t widest(const char *lines)
+{
+    size_t most = 0;
+    for (size_t columns = 0; *lines; lines++) {
+        columns = *lines == '\n' ? 0 : columns + (((unsigned char)*lines & 0xc0) != 0x80);
+        most = columns > most ? columns : most;
+    }
+    return most;
+}
+
+static void test_no_line_is_wider_than_the_page(void **state)
+{
+    (void)state;
+    begin();
+    struct lp_where_thread *thread = add_thread(add_worker("actor", -1), "MainThread", LP_WHERE_WAITING);
+    add_stack(thread, 9 * S, loading);
+    finish(thread, 9400000000u, NULL, 0);
+    snprintf(thread->wait_channel, sizeof thread->wait_channel, "poll_schedule_timeout.constprop.0");
+    thread = add_thread(add_worker("inference", -1), "MainThread", LP_WHERE_WAITING);
+    finish(thread, 6600000000u, loaded, 2);
+    const char *lines = page(0);
+    assert_true(widest(lines) <= 80);
+    assert_non_null(strstr(lines, "           last finished a phase 9.4s ago\n"
+                                  "           in the kernel: poll_schedule_timeout.constprop.0\n"
+                                  "  nothing open: inference MainThread \xc2\xb7 pid 4243 \xc2\xb7 waiting\n"
+                                  "    last finished load_batch 6.6s ago\n"));
+}
+
+/* A list of pids that fits is whole. */
+static void test_pids_that_fit(void **state)
+{
+    (void)state;
+    begin();
+    static const uint64_t pids[] = {17597, 17599, 17601};
+    for (int i = 0; i < 3; i++) {
+        struct lp_where_worker *worker = add_worker("actor", -1);
+        worker->stacks.pid = pids[i];
+        add_stack(add_thread(worker, "MainThread", LP_WHERE_WAITING), S, loading);
+    }
+    assert_non_null(strstr(page(0), "3 workers \xc2\xb7 pids 17597, 17599, 17601\n"));
+}
+
+/* The one that hangs is not lost among those that pass through the same phases. */
+static void test_one_that_hangs_where_others_pass(void **state)
+{
+    (void)state;
+    begin();
+    for (int rank = 0; rank < 16; rank++)
+        add_stack(add_thread(add_worker("actor", rank), "MainThread", LP_WHERE_WAITING),
+                  rank == 7 ? 16 * S : 5000000u + (uint64_t)rank * 1000000u, loading);
+    assert_non_null(strstr(page(0), "    16.0s  waiting    ACTOR MainThread \xc2\xb7 rank 7, pid 4249\n"
+                                    "           iteration 17.0s > load_batch 16.0s\n"
+                                    "   20.0ms  waiting    ACTOR MainThread \xc2\xb7 15 workers \xc2\xb7 ranks 0-6, 8-15\n"));
+}
+
 /* Threads of pools differ in numbers; ones that work look different each moment. */
 static void test_likeness(void **state)
 {
@@ -286,10 +355,31 @@ static void test_a_terminal_is_not_overrun(void **state)
         assert_true(lines_of(lines) <= rows);
         assert_non_null(strstr(lines, names[59]));
         assert_null(strstr(lines, names[0]));
-        assert_non_null(strstr(lines, "more that have been quiet for less, or have nothing open: --all shows them\n"));
+        assert_non_null(strstr(lines, "more, quiet for less or with nothing open: --all shows them\n"));
         assert_non_null(strstr(lines, "ENDED WITHOUT CLOSE: 1 worker\n  actor pid 700, in iteration 1.0s\n"));
     }
     assert_int_equal(lines_of(page(0)), 2 + 2 * 60 + 2);
+}
+
+/* On a terminal some, and how many more; else each. */
+static void test_all_that_ended(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 8; i++)
+        made.ended[made.where.n_ended++] = add_other("actor", "node07", "iteration", S);
+    assert_non_null(strstr(page(24), "  actor pid 703, in iteration 1.0s\n  and 4 more\n"));
+    assert_non_null(strstr(page(0), "  actor pid 707, in iteration 1.0s\n"));
+    assert_null(strstr(written.bytes, " more\n"));
+}
+
+/* 0 ns up to the last sign of life is no duration. */
+static void test_one_that_died_in_a_phase_it_had_just_entered(void **state)
+{
+    (void)state;
+    begin();
+    made.ended[made.where.n_ended++] = add_other("actor", "node07", "episode/infer", 0);
+    assert_non_null(strstr(page(0), "  actor pid 700, in episode/infer\n"));
 }
 
 static void test_those_that_are_not_here(void **state)
@@ -406,10 +496,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_64_workers),
         cmocka_unit_test(test_tasks_and_idle_threads),
+        cmocka_unit_test(test_tasks_of_a_stopped_worker),
+        cmocka_unit_test(test_no_line_is_wider_than_the_page),
+        cmocka_unit_test(test_pids_that_fit),
+        cmocka_unit_test(test_one_that_hangs_where_others_pass),
         cmocka_unit_test(test_likeness),
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),
         cmocka_unit_test(test_a_terminal_is_not_overrun),
+        cmocka_unit_test(test_all_that_ended),
+        cmocka_unit_test(test_one_that_died_in_a_phase_it_had_just_entered),
         cmocka_unit_test(test_those_that_are_not_here),
         cmocka_unit_test(test_a_run_directory_that_does_not_answer),
         cmocka_unit_test(test_json),
