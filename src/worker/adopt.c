@@ -100,7 +100,7 @@ static uint64_t silent_ns(const struct lp_header *header)
     char boot_id[sizeof header->boot_id];
     uint64_t now_ns = lp_stamp_now().boottime_ns, seen_ns = GET(header->heartbeat_boottime_ns);
     lp_boot_id_read(boot_id, sizeof boot_id);
-    if (strcmp(boot_id, header->boot_id) != 0)
+    if (boot_id[0] && strcmp(boot_id, header->boot_id) != 0)
         return UINT64_MAX;
     return now_ns > seen_ns ? now_ns - seen_ns : 0;
 }
