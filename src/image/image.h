@@ -167,14 +167,15 @@ struct lp_header {
     _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
     _Atomic uint32_t own_io_unknown; /* some of that could not be told */
     _Atomic lp_ref last_slot;
-    lp_ref facts;                  /* name: JSON text of the unchanging facts */
-    lp_ref run_dir, folder;        /* names: absolute path, "workers/<host>" below it */
-    lp_ref worker, run_id;         /* names: w_<run>_<pid>_<uuid8>, and the run's id as it was given */
-    lp_ref role;                   /* name; 0: empty */
-    struct lp_stamp closed_at;     /* valid once closed */
-    _Atomic uint32_t closed;       /* the owner records no more, and writes its last file */
-    _Atomic uint32_t file_is_last; /* and has written it */
-    _Atomic uint32_t ended;        /* LP_END_KNOWN and a status; written by others than the owner too */
+    lp_ref facts;                                   /* name: JSON text of the unchanging facts */
+    lp_ref run_dir, folder;                         /* names: absolute path, "workers/<host>" below it */
+    lp_ref worker, run_id;                          /* names: w_<run>_<pid>_<uuid8>, and the run's id as it was given */
+    lp_ref role;                                    /* name; 0: empty */
+    _Atomic uint64_t run_dir_device, run_dir_inode; /* of run_dir as the owner last found it; 0: not yet */
+    struct lp_stamp closed_at;                      /* valid once closed */
+    _Atomic uint32_t closed;                        /* the owner records no more, and writes its last file */
+    _Atomic uint32_t file_is_last;                  /* and has written it */
+    _Atomic uint32_t ended; /* LP_END_KNOWN and a status; written by others than the owner too */
     uint32_t measure_cpu;
     _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
 };

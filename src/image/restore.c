@@ -19,6 +19,7 @@
 #define LARGEST (64u << 20) /* bytes: the threads of the program wait meanwhile */
 #define PASSES 4
 #define PAUSE_NS 500000
+#define TRIES 4 /* who removes all of the folder may do so while a new file has no name yet */
 
 typedef _Atomic uint64_t word;
 
@@ -135,7 +136,7 @@ static bool move(struct lp_image *image)
         return false;
     bool ok = size <= lp_headroom_shared(fresh.fd, 0) && lp_image_allocate(fresh.fd, 0, size) &&
               exchange(image, fresh.fd, size);
-    if (!ok || !lp_image_link(&fresh)) {
+    if (!ok) {
         close(fresh.fd);
         return false;
     }
@@ -144,13 +145,16 @@ static bool move(struct lp_image *image)
     image->inode = fresh.inode;
     image->device = fresh.device;
     memcpy(image->path, fresh.path, sizeof image->path);
-    return true;
+    return lp_image_link(image);
 }
 
 void lp_image_restore(struct lp_image *image)
 {
     pthread_mutex_lock(&image->grow_lock);
-    if (lp_image_is_lost(image) && !reopen(image) && !move(image)) {
+    bool lost = lp_image_is_lost(image);
+    for (int i = 0; lost && i < TRIES; i++)
+        lost = !reopen(image) && !move(image);
+    if (lost) {
         atomic_store(&lp_image_header(image)->shared, 0);
         lp_image_close_file(image);
     }

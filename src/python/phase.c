@@ -42,6 +42,8 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
         return NULL;
     if (LP_UNLIKELY(!lp_shapes_know(&recorder->recorder->shapes, name)) && lpy_name_admit(recorder, name) < 0)
         return NULL;
+    if (LP_UNLIKELY(name == LP_NAME_NONE)) /* the table of names is full */
+        lp_image_trouble(&recorder->recorder->image, LP_TROUBLE_FOLDED_PATHS);
     return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits);
 }
 

@@ -153,6 +153,10 @@ static void open(struct lp_emit *emit, const struct lp_run_worker *worker)
 
 static void elsewhere(struct lp_emit *emit, const struct lp_where *where)
 {
+    if (where->run_dir_late) {
+        lp_report_json_null(emit, "elsewhere");
+        return;
+    }
     lp_report_json_array(emit, "elsewhere");
     for (size_t i = 0; i < where->n_elsewhere; i++) {
         const struct lp_where_elsewhere *other = &where->elsewhere[i];
@@ -172,6 +176,10 @@ static void elsewhere(struct lp_emit *emit, const struct lp_where *where)
 
 static void ended(struct lp_emit *emit, const struct lp_where *where)
 {
+    if (where->run_dir_late) {
+        lp_report_json_null(emit, "ended");
+        return;
+    }
     lp_report_json_array(emit, "ended");
     for (size_t i = 0; i < where->n_ended; i++) {
         const struct lp_run_worker *worker = where->ended[i];
@@ -186,15 +194,24 @@ static void ended(struct lp_emit *emit, const struct lp_where *where)
     lp_emit_close(emit, ']');
 }
 
+static void of_files(struct lp_emit *emit, const char *key, const struct lp_where *where, size_t count)
+{
+    if (where->run_dir_late)
+        lp_report_json_null(emit, key);
+    else
+        lp_report_json_count(emit, key, count);
+}
+
 static void run(struct lp_emit *emit, const struct lp_where *where)
 {
     lp_report_json_object(emit, "run");
     lp_report_json_text(emit, "run_id", &where->run_id);
     lp_report_json_string(emit, "dir", where->dir);
     lp_report_json_count(emit, "now_realtime_ns", where->now_realtime_ns);
-    lp_report_json_count(emit, "processes", where->n_all);
-    lp_report_json_count(emit, "closed_processes", where->n_closed);
-    lp_report_json_count(emit, "unreadable_files", where->run ? where->run->n_unreadable : 0);
+    lp_report_json_bool(emit, "run_dir_answers", !where->run_dir_late);
+    of_files(emit, "processes", where, where->n_all);
+    of_files(emit, "closed_processes", where, where->n_closed);
+    of_files(emit, "unreadable_files", where, where->run ? where->run->n_unreadable : 0);
     lp_emit_close(emit, '}');
 }
 

@@ -131,6 +131,15 @@ static size_t count_of_run(const struct lp_where *where)
     return n;
 }
 
+static void does_not_answer(struct lp_report_page *page)
+{
+    static const char not_shown[] = "not shown are workers of other nodes, and those that ended";
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    text(page, "RUN DIRECTORY DOES NOT ANSWER: ");
+    lp_report_page_words(page, not_shown, sizeof not_shown - 1, 4);
+    lp_report_page_end(page);
+}
+
 static void header(struct lp_report_page *page, const struct lp_where *where)
 {
     size_t live = count_of_run(where), others = where->n_workers - live;
@@ -139,14 +148,20 @@ static void header(struct lp_report_page *page, const struct lp_where *where)
     lp_report_page_label(page, where->run_id.bytes, where->run_id.len, page->width / 2);
     lp_report_page_style(page, LP_STYLE_PLAIN);
     part(page);
-    text(page, lp_report_count(live).text);
-    text(page, " of ");
-    text(page, lp_report_text_plural(where->n_all, "worker", "workers").text);
-    text(page, " live on this machine");
+    if (where->run_dir_late) { /* of how many is not known */
+        text(page, lp_report_text_plural(live, "worker", "workers").text);
+    } else {
+        text(page, lp_report_count(live).text);
+        text(page, " of ");
+        text(page, lp_report_text_plural(where->n_all, "worker", "workers").text);
+    }
+    text(page, live == 1 && where->run_dir_late ? " lives on this machine" : " live on this machine");
     part(page);
     lp_report_page_room(page, sizeof "22:41:07 UTC" - 1, 4);
     time_of_day(page, where->now_realtime_ns);
     lp_report_page_end(page);
+    if (where->run_dir_late)
+        does_not_answer(page);
     if (others == 0)
         return;
     text(page, "and ");
@@ -748,13 +763,15 @@ static void entries(struct lp_report_page *page, const struct lp_where_groups *g
 static void write_page(struct lp_report_page *page, const struct lp_where *where, const struct lp_where_groups *groups,
                        size_t rows)
 {
-    struct draft end;
+    struct draft begin, end;
+    draft_begin(&begin, page->width, page->colour);
+    header(&begin.page, where);
+    if (groups->n_groups > 0)
+        columns(&begin.page);
     draft_begin(&end, page->width, page->colour);
     footer(&end.page, where, rows > 0);
-    size_t others = draft_lines(&end), head = 2 + (count_of_run(where) < where->n_workers);
-    header(page, where);
-    if (groups->n_groups > 0)
-        columns(page);
+    size_t others = draft_lines(&end), head = draft_lines(&begin);
+    draft_end(&begin, page->sink);
     rows = rows > 0 && rows < MIN_ROWS ? MIN_ROWS : rows;
     entries(page, groups, rows > head + others ? rows - head - others : 1, rows > 0);
     draft_end(&end, page->sink);

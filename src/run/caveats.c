@@ -75,8 +75,14 @@ static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_ru
 static size_t count_boots(const struct lp_run *run)
 {
     size_t n = 0;
-    for (size_t i = 0; i < run->n_workers; i++)
-        n += i == 0 || strcmp(run->workers[i].boot_id, run->workers[i - 1].boot_id) != 0;
+    const char *last = "";
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const char *boot_id = run->workers[i].boot_id;
+        if (!*boot_id || strcmp(boot_id, last) == 0) /* a process without descriptors cannot read it */
+            continue;
+        last = boot_id;
+        n++;
+    }
     return n;
 }
 

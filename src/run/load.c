@@ -11,8 +11,6 @@
 #include "run/live.h"
 #include "worker/adopt.h"
 
-#define FILES_BETWEEN_PROGRESS 256
-
 /* A load under way; where the message for a failure goes. */
 struct load {
     const char *dir;                      /* Borrowed. */
@@ -98,7 +96,7 @@ static int fail_nothing(const struct load *load)
 static void show_progress(const struct load *load, size_t done)
 {
     const struct lp_run_options *options = load->options;
-    if (options && options->progress && (done % FILES_BETWEEN_PROGRESS == 0 || done == load->files.n_files))
+    if (options && options->progress)
         options->progress(options->progress_context, done, load->files.n_files);
 }
 

@@ -212,7 +212,7 @@ struct lp_run_options {
     bool no_samples;
     bool no_images; /* Read files only: for tests and for directories copied from elsewhere. */
     bool only_read; /* Leave what dead workers have left in shared memory there: else it is written to their files. */
-    void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called every few hundred files. */
+    void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called after each file. */
     void *progress_context;
 };
 

@@ -10,9 +10,13 @@
 #include "process/identity.h"
 #include "process/stamp.h"
 #include "process/thread_state.h"
+#include "run/line.h"
+#include "run/patient.h"
+#include "run/reach.h"
 #include "run/room.h"
 #include "run/text.h"
 #include "worker/adopt.h"
+#include "worker/walk.h"
 
 #define BETWEEN_LOOKS_NS 30000000u
 #define MOSTLY 0.75 /* a running thread's CPU time is behind by a tick: nearer to the ends nothing can be told */
@@ -215,6 +219,103 @@ static void count(struct lp_where *where)
         qsort(where->workers, where->n_workers, sizeof *where->workers, compare_workers);
 }
 
+/* ---- the run directory ---------------------------------------------------------------------- */
+
+/* A call of lp_where_load. */
+struct call {
+    struct lp_where *where;
+    void (*progress)(void *context, size_t done, size_t total);
+    void *progress_context;
+    char *message;
+    size_t message_size;
+};
+
+static int fail_memory(const struct call *call)
+{
+    snprintf(call->message, call->message_size, "out of memory while reading '%s'", call->where->dir);
+    return LP_RUN_SYSTEM;
+}
+
+/* Workers know their run directory by an absolute path: any other spelling needs the file system to compare. */
+static int give_up(struct call *call)
+{
+    const char *dir = call->where->dir;
+    struct lp_run_line line = {0};
+    call->where->run_dir_late = true;
+    lp_run_line_add(&line, "'");
+    lp_run_line_text(&line, (struct lp_span){dir, strlen(dir)});
+    lp_run_line_add(&line,
+                    "' does not answer within %d s, and no live worker here is known by that path: give the run_dir "
+                    "just as the program was given it",
+                    LP_PATIENCE_S);
+    char *text = lp_run_line_take(&line);
+    snprintf(call->message, call->message_size, "%s", text ? text : "out of memory");
+    free(text);
+    return LP_RUN_SYSTEM;
+}
+
+/* What is asked of the run directory, by a thread that may never come back: with all that it needs. */
+struct question {
+    char *dir; /* Owned. */
+    bool no_images;
+    struct lp_run *run; /* Owned. */
+    int status;
+    char message[1024];
+};
+
+static void release_question(void *task)
+{
+    struct question *question = task;
+    lp_run_free(question->run);
+    free(question->dir);
+    free(question);
+}
+
+static bool go_on(void *patient)
+{
+    lp_patient_step(patient, 0, 0);
+    return false;
+}
+
+static void adopt(void *task, void *patient)
+{
+    struct question *question = task;
+    lp_adopt(&(struct lp_adoption){.run_dir = question->dir, .stop = go_on, .context = patient});
+}
+
+static void read_files(void *task, void *patient)
+{
+    struct question *question = task;
+    struct lp_run_options options = {
+        .no_images = question->no_images, .only_read = true, .progress = lp_patient_step, .progress_context = patient};
+    question->status =
+        lp_run_load(&question->run, question->dir, &options, question->message, sizeof question->message);
+}
+
+/* A status as lp_run_load's. */
+static int ask(struct call *call, void (*act)(void *task, void *patient), bool no_images)
+{
+    struct question *question = calloc(1, sizeof *question);
+    if (!question || !(question->dir = strdup(call->where->dir))) {
+        free(question);
+        return fail_memory(call);
+    }
+    question->no_images = no_images;
+    if (!lp_patient_do(&(struct lp_patient_work){.act = act,
+                                                 .release = release_question,
+                                                 .task = question,
+                                                 .progress = call->progress,
+                                                 .progress_context = call->progress_context}))
+        return give_up(call);
+    int status = question->status;
+    snprintf(call->message, call->message_size, "%s", question->message);
+    if (question->run)
+        call->where->run = question->run;
+    question->run = NULL;
+    release_question(question);
+    return status;
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 /* Whether the files alone tell which attempt this is: not while workers live that have written none. */
@@ -229,30 +330,44 @@ static bool files_suffice(const struct lp_where *where)
 }
 
 /* What the living do is known by now, and to make documents of their images takes longer than all the rest. */
-static int load_run(struct lp_where *where, struct lp_run_options *options, bool dead, char *message,
-                    size_t message_size)
+static int load_run(struct call *call, bool dead)
 {
-    options->no_images = !dead;
-    int status = lp_run_load(&where->run, where->dir, options, message, message_size);
-    if (!options->no_images || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
+    struct lp_where *where = call->where;
+    int status = ask(call, read_files, !dead);
+    if (dead || where->run_dir_late || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
         return status;
     lp_run_free(where->run);
-    options->no_images = false;
-    return lp_run_load(&where->run, where->dir, options, message, message_size);
+    where->run = NULL;
+    return ask(call, read_files, false);
 }
 
-static int load(struct lp_where *where, struct lp_run_options *options, char *message, size_t message_size)
+/* The living, in their images. */
+static int find_living_workers(struct lp_where *where, const struct lp_run_place *place, bool *dead)
 {
     struct living living = {.where = where};
+    *dead = false;
+    return place ? lp_stacks_each(place, take_worker, &living, dead) : 0;
+}
+
+static int load(struct call *call)
+{
+    struct lp_where *where = call->where;
+    struct lp_run_place place;
+    enum lp_reach reach = lp_run_reach(&place, where->dir);
     bool dead;
-    lp_adopt(&(struct lp_adoption){.run_dir = where->dir});
-    if (lp_stacks_each(where->dir, take_worker, &living, &dead) != 0)
-        return LP_RUN_SYSTEM;
+    int status = reach == LP_REACH_LATE ? give_up(call) : LP_RUN_OK;
+    if (reach == LP_REACH_FOUND)
+        status = ask(call, adopt, false);
+    if (find_living_workers(where, reach == LP_REACH_MISSING ? NULL : &place, &dead) != 0)
+        return fail_memory(call);
     struct lp_thread_look *looks = look_at_threads(where);
     if (!looks)
-        return LP_RUN_SYSTEM;
+        return fail_memory(call);
     uint64_t looked_ns = lp_stamp_now().monotonic_ns;
-    int status = load_run(where, options, dead, message, message_size);
+    if (!where->run_dir_late)
+        status = load_run(call, dead);
+    if (reach == LP_REACH_FAILED && status != LP_RUN_OK)
+        where->run_dir_late = true;
     if (where->n_workers > 0)
         wait_until(looked_ns + BETWEEN_LOOKS_NS);
     for_threads(where, looks, look_again);
@@ -261,7 +376,7 @@ static int load(struct lp_where *where, struct lp_run_options *options, char *me
     if (status != LP_RUN_OK && where->n_workers == 0)
         return status;
     if ((where->run && sort_out(where) < 0) || name_run(where) < 0)
-        return LP_RUN_SYSTEM;
+        return fail_memory(call);
     count(where);
     return LP_RUN_OK;
 }
@@ -269,15 +384,12 @@ static int load(struct lp_where *where, struct lp_run_options *options, char *me
 int lp_where_load(struct lp_where **where, const char *dir, void (*progress)(void *context, size_t done, size_t total),
                   void *progress_context, char *message, size_t message_size)
 {
-    struct lp_run_options options = {.only_read = true, .progress = progress, .progress_context = progress_context};
-    snprintf(message, message_size, "out of memory while reading '%s'", dir);
-    *where = calloc(1, sizeof **where);
-    if (*where)
-        (*where)->dir = strdup(dir);
-    int status = *where && (*where)->dir ? load(*where, &options, message, message_size) : LP_RUN_SYSTEM;
+    struct lp_where *made = *where = calloc(1, sizeof *made);
+    struct call call = {made, progress, progress_context, message, message_size};
+    int status = made && (made->dir = strdup(dir)) ? load(&call) : LP_RUN_SYSTEM;
     if (status == LP_RUN_OK)
         return status;
-    if (message_size > 0 && message[0] == '\0')
+    if (!made || !made->dir)
         snprintf(message, message_size, "out of memory while reading '%s'", dir);
     lp_where_free(*where);
     *where = NULL;

@@ -6,6 +6,9 @@
  * say; how old those are is by two clocks that need not agree, and no file's mtime is asked. What dead workers have left
  * in shared memory is adopted first, as for a report.
  *
+ * A run directory whose file server does not answer, which may be just why a run hangs, is given up after a few seconds:
+ * then there are the living of this machine alone.
+ *
  * Must not know: how it is shown.
  */
 #ifndef LP_RUN_WHERE_H
@@ -54,6 +57,7 @@ struct lp_where_elsewhere {
 
 struct lp_where {
     char *dir;             /* Owned; as given */
+    bool run_dir_late;     /* it did not answer: those that live here are all that is known, by their images' path */
     struct lp_text run_id; /* Owned. */
     uint64_t now_realtime_ns;
     struct lp_where_worker *workers; /* Owned; sorted by role, rank, pid. */

@@ -25,7 +25,7 @@
 
 struct adopting {
     const struct lp_adoption *wanted;
-    struct stat run_dir;
+    struct lp_run_place run_dir;
     bool have_run_dir;
     size_t adopted;
 };
@@ -100,9 +100,16 @@ static uint64_t silent_ns(const struct lp_header *header)
     char boot_id[sizeof header->boot_id];
     uint64_t now_ns = lp_stamp_now().boottime_ns, seen_ns = GET(header->heartbeat_boottime_ns);
     lp_boot_id_read(boot_id, sizeof boot_id);
-    if (strcmp(boot_id, header->boot_id) != 0)
+    if (boot_id[0] && strcmp(boot_id, header->boot_id) != 0)
         return UINT64_MAX;
     return now_ns > seen_ns ? now_ns - seen_ns : 0;
+}
+
+/* Another run's directory is looked at only where it is on the file system of our own: the server of another may not
+   answer, and is not to hold up a program that has nothing to do with it. */
+static bool may_be_asked(const struct adopting *adopting, const struct lp_header *header)
+{
+    return adopting->have_run_dir && GET(header->run_dir_device) == adopting->run_dir.device;
 }
 
 static bool run_dir_is_gone(const struct lp_view *view)
@@ -122,7 +129,8 @@ static bool is_ours(const struct adopting *adopting, const struct lp_view *view)
 static bool concerns_us(const struct adopting *adopting, const struct lp_header *header, int fd)
 {
     struct lp_view view;
-    if (header->parent_pid == (uint64_t)getpid() || (adopting->wanted->abandoned && silent_ns(header) >= HOUR_NS))
+    if (header->parent_pid == (uint64_t)getpid() ||
+        (adopting->wanted->abandoned && silent_ns(header) >= HOUR_NS && may_be_asked(adopting, header)))
         return true;
     if (lp_view_foreign(&view, fd) != 0)
         return false;
@@ -136,7 +144,8 @@ static void settle(struct adopting *adopting, const struct lp_image_file *file, 
 {
     bool ours = is_ours(adopting, view);
     uint64_t silence_ns = silent_ns(lp_view_header(view));
-    if (!ours && (!adopting->wanted->abandoned || silence_ns < HOUR_NS))
+    if (!ours &&
+        (!adopting->wanted->abandoned || silence_ns < HOUR_NS || !may_be_asked(adopting, lp_view_header(view))))
         return;
     if (!ours && run_dir_is_gone(view)) {
         if (silence_ns / SECOND_NS > DAY_S)
@@ -183,7 +192,7 @@ static int look_at(void *context, const struct lp_image_file *file)
 size_t lp_adopt(const struct lp_adoption *adoption)
 {
     struct adopting adopting = {.wanted = adoption};
-    adopting.have_run_dir = stat(adoption->run_dir, &adopting.run_dir) == 0;
+    adopting.have_run_dir = lp_run_place_find(&adopting.run_dir, adoption->run_dir);
     lp_children_note();
     lp_images_walk(O_RDWR, look_at, &adopting);
     return adopting.adopted;

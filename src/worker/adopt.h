@@ -16,8 +16,8 @@
 
 struct lp_adoption {
     const char *run_dir; /* whose dead are adopted */
-    /* Also images that nobody came for: of other run directories, after an hour; of such that are no more, after a day,
-       and unreadable ones, after a week, which are only removed. */
+    /* Also images that nobody came for: of other run directories on the same file system, after an hour; of such that
+       are no more, after a day, and unreadable ones, after a week, which are only removed. */
     bool abandoned;
     size_t largest;              /* bytes of an image; larger ones are left for others. 0: any */
     bool (*stop)(void *context); /* asked between two images; may be NULL */

@@ -52,7 +52,7 @@ static int look_at(void *context, const struct lp_image_file *file)
         lp_process_unwatch(&child->watch);
         return 0;
     }
-    strcpy(child->image, file->name);
+    snprintf(child->image, sizeof child->image, "%s", file->name);
     n_children++;
     return 0;
 }

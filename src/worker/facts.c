@@ -216,6 +216,8 @@ int lp_worker_put_facts(struct lp_worker *worker)
     memcpy(header->boot_id, identity->boot_id, sizeof header->boot_id);
     header->started = worker->started;
     header->rank = identity->rank;
+    atomic_store(&header->run_dir_device, worker->run_dir_device);
+    atomic_store(&header->run_dir_inode, worker->run_dir_inode);
     header->snapshot_ns = worker->snapshot_ns;
     header->measure_cpu = worker->recorder.measure_cpu;
     lp_image_beat(&worker->recorder.image, &worker->started);

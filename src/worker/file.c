@@ -34,10 +34,24 @@ static const char *below_run_dir(const struct lp_worker *worker)
     return worker->folder + strlen(worker->run_dir) + 1;
 }
 
+/* Of a directory that is made anew, the inode is another. */
+static void note_run_dir(struct lp_worker *worker)
+{
+    struct stat st;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    if (stat(worker->run_dir, &st) != 0)
+        return;
+    worker->run_dir_device = st.st_dev;
+    worker->run_dir_inode = st.st_ino;
+    atomic_store(&header->run_dir_device, worker->run_dir_device);
+    atomic_store(&header->run_dir_inode, worker->run_dir_inode);
+}
+
 int lp_worker_make_folder(struct lp_worker *worker)
 {
     if (make_folders(worker->run_dir) != 0)
         return -1;
+    note_run_dir(worker);
     int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), true);
     if (folder < 0) /* no descriptor is left, which may change: the first write makes it */
         return errno == EMFILE || errno == ENFILE ? 0 : -1;

@@ -11,7 +11,7 @@
 
 struct search {
     char folder[64];
-    struct stat run_dir;
+    struct lp_run_place run_dir;
     int (*take)(void *context, const struct lp_image_document *image);
     void *context;
 };
@@ -54,7 +54,7 @@ int lp_images_each(const char *run_dir, int (*take)(void *context, const struct 
                    void *context)
 {
     struct search search = {.take = take, .context = context};
-    if (stat(run_dir, &search.run_dir) != 0)
+    if (!lp_run_place_find(&search.run_dir, run_dir))
         return 0;
     lp_image_folder(search.folder, sizeof search.folder);
     return lp_images_walk(O_RDONLY, look_at, &search);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/compiler.h"
 #include "base/emit.h"
 #include "process/identity.h"
 #include "process/io.h"
@@ -24,7 +25,7 @@
 #define LP_ADOPTS_AT_MOST (8u << 20)
 
 struct lp_keeper {
-    pthread_mutex_t lock; /* guards stop to orphan */
+    pthread_mutex_t lock; /* guards stop to left */
     sem_t wake;           /* something is asked for: to end, or to write */
     pthread_cond_t quiet; /* no call runs any more */
     pthread_t thread;
@@ -33,6 +34,11 @@ struct lp_keeper {
     bool calling;           /* inside options.flushed */
     bool passed_over;       /* the call that runs was waited for by a fork, in vain: the next does not wait */
     bool orphan;            /* the worker is the keeper's to free */
+    bool finishes;          /* asked to write the last file before it ends */
+    bool finished;          /* has done so */
+    bool late;              /* that was waited for in vain */
+    bool left;              /* uses the worker no more, but to free it */
+    int finish_errno;       /* of that file; valid once the keeper is joined */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
     /* For signal handlers: who serves, 0 if none does; writes asked for and done. */
     _Atomic pid_t serves;
@@ -55,8 +61,9 @@ struct lp_worker {
     /* Fixed for the life of a process; made anew in a forked child. */
     struct lp_identity identity;
     char name[LP_FILE_NAME_BYTES];
-    char *folder; /* Owned: <run_dir>/workers/<host> */
-    char *path;   /* Owned: <folder>/<name>.json */
+    char *folder;                           /* Owned: <run_dir>/workers/<host> */
+    char *path;                             /* Owned: <folder>/<name>.json */
+    uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
     struct lp_stamp started;
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
@@ -113,10 +120,12 @@ void lp_metadata_clean(const char *run_dir, const char *worker);
 uint64_t lp_monotonic_ns(void);
 void lp_keeper_init(struct lp_keeper *keeper);
 void lp_keeper_start_locked(struct lp_worker *worker);
-/* Asks the keeper to end and waits for it: until that time of CLOCK_MONOTONIC, or for ever if it is NULL. A keeper inside
-   a call is not waited for: it may need what the caller holds. On the keeper's own thread: for a fork (until is given)
-   nothing is done, else it ends when the call returns. */
+/* Asks the keeper to end and waits for it until that time of CLOCK_MONOTONIC, for a fork. A keeper inside a call is not
+   waited for: it may need what the caller holds. On the keeper's own thread nothing is done. */
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until);
+/* Has the keeper write the last file and end, and waits for that until the time; 0, or an errno: ETIMEDOUT if it is late.
+   -1: there is none that could. */
+int lp_keeper_finish_locked(struct lp_worker *worker, const struct timespec *until);
 /* Asks the keeper for a write; 0 if there is none to ask. Both async-signal-safe. */
 uint64_t lp_keeper_request(struct lp_worker *worker);
 /* Whether that write is done, or will not be. */
@@ -139,7 +148,15 @@ void lp_fork_unwatch(struct lp_worker *worker);
 /* Whether any watched worker is not closed. Without any lock. */
 bool lp_fork_any_open(void);
 
+/* close.c */
+/* Writes the last file of a worker that is closed and sees to its image; 0 or an errno. */
+int lp_worker_finish(struct lp_worker *worker);
+/* Says why a write failed, as errno has it; returns LP_WORKER_SYSTEM. */
+int lp_worker_explain_write(struct lp_worker *worker, char *message, size_t size);
+
 /* worker.c */
+/* Writes the message and returns the status; errno stays. */
+int lp_worker_say(char *message, size_t size, int status, const char *format, ...) LP_PRINTF(4, 5);
 /* Frees a closed worker that nothing uses. */
 void lp_worker_dispose(struct lp_worker *worker);
 /* Gives the worker an image with its facts; with life held. 0, or -1. */

@@ -35,7 +35,7 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_cond_init(&keeper->quiet, &attributes);
     pthread_condattr_destroy(&attributes);
     keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
-    keeper->passed_over = false;
+    keeper->passed_over = keeper->finishes = keeper->finished = keeper->late = keeper->left = false;
     keeper->next_flush_ns = 0;
     atomic_store(&keeper->serves, 0);
     atomic_store(&keeper->served, atomic_load(&keeper->requested));
@@ -136,9 +136,16 @@ static void *leave(struct lp_worker *worker)
 {
     struct lp_keeper *keeper = &worker->keeper;
     pthread_mutex_lock(&keeper->lock);
-    bool orphan = keeper->orphan;
+    bool finishes = keeper->finishes;
     pthread_mutex_unlock(&keeper->lock);
+    if (finishes)
+        keeper->finish_errno = lp_worker_finish(worker);
     atomic_store(&keeper->serves, 0);
+    pthread_mutex_lock(&keeper->lock);
+    bool orphan = keeper->orphan;
+    keeper->finished = finishes;
+    keeper->left = true;
+    pthread_mutex_unlock(&keeper->lock);
     if (orphan)
         lp_worker_dispose(worker);
     return NULL;
@@ -246,25 +253,39 @@ bool lp_nap_before(const struct timespec *until, long *nap_ns)
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
-    if (!keeper->running)
+    if (!keeper->running || pthread_equal(keeper->thread, pthread_self()))
         return;
-    bool is_self = pthread_equal(keeper->thread, pthread_self());
     pthread_mutex_lock(&keeper->lock);
-    keeper->stop = keeper->stop || !is_self || !until;
+    keeper->stop = true;
     sem_post(&keeper->wake);
     bool calling = keeper->calling;
     pthread_mutex_unlock(&keeper->lock);
-    if (is_self || calling)
-        return;
-    int failed;
-    if (until) {
-        long nap_ns = 0;
-        while ((failed = pthread_tryjoin_np(keeper->thread, NULL)) != 0 && lp_nap_before(until, &nap_ns))
-            continue;
-    } else {
-        failed = pthread_join(keeper->thread, NULL);
+    long nap_ns = 0;
+    int failed = 0;
+    while (!calling && (failed = pthread_tryjoin_np(keeper->thread, NULL)) != 0 && lp_nap_before(until, &nap_ns))
+        continue;
+    keeper->running = calling || failed != 0;
+}
+
+int lp_keeper_finish_locked(struct lp_worker *worker, const struct timespec *until)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    if (!keeper->running)
+        return -1;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stop = true;
+    keeper->finishes = !keeper->calling && !pthread_equal(keeper->thread, pthread_self());
+    bool waits = keeper->finishes;
+    sem_post(&keeper->wake);
+    pthread_mutex_unlock(&keeper->lock);
+    if (!waits)
+        return -1;
+    if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, until) != 0) {
+        keeper->late = true;
+        return ETIMEDOUT;
     }
-    keeper->running = failed != 0;
+    keeper->running = false;
+    return keeper->finished ? keeper->finish_errno : -1;
 }
 
 uint64_t lp_keeper_request(struct lp_worker *worker)
@@ -320,7 +341,7 @@ bool lp_keeper_let_go(struct lp_worker *worker)
         return true;
     pthread_mutex_lock(&keeper->lock);
     keeper->stop = true;
-    keeper->orphan = keeper->calling;
+    keeper->orphan = keeper->calling || (keeper->late && !keeper->left);
     bool orphan = keeper->orphan;
     pthread_t thread = keeper->thread; /* an orphan may be gone at once */
     pthread_mutex_unlock(&keeper->lock);

@@ -36,12 +36,18 @@ static bool still_records(const struct lp_header *header, int fd)
     return !is_silent(header);
 }
 
-bool lp_owner_lives(const struct lp_header *header, int fd)
+/* Where one of the two is not known, for want of a descriptor, they may be the same. */
+static bool is_of_other_boot(const struct lp_header *header)
 {
     char boot_id[sizeof header->boot_id];
-    struct lp_process_ref owner = {header->pid, header->pid_namespace, header->process_start_ticks};
     lp_boot_id_read(boot_id, sizeof boot_id);
-    if (strcmp(header->boot_id, boot_id) != 0)
+    return boot_id[0] && header->boot_id[0] && strcmp(header->boot_id, boot_id) != 0;
+}
+
+bool lp_owner_lives(const struct lp_header *header, int fd)
+{
+    struct lp_process_ref owner = {header->pid, header->pid_namespace, header->process_start_ticks};
+    if (is_of_other_boot(header))
         return false;
     bool locked = lp_image_is_locked(fd, LP_LOCK_OWNER);
     switch (lp_process_lives(&owner)) {

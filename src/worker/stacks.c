@@ -450,7 +450,7 @@ int lp_stacks_read(struct lp_stacks *stacks, int fd)
 /* ---- those of a run directory --------------------------------------------------------------- */
 
 struct search {
-    struct stat run_dir;
+    const struct lp_run_place *run_dir;
     int (*take)(void *context, const struct lp_stacks *stacks);
     void *context;
     bool *dead;
@@ -476,8 +476,7 @@ static bool is_wanted(const struct search *search, const struct lp_header *heade
         if (lp_view_foreign(&view, file->fd) != 0)
             return false;
     }
-    bool wanted =
-        lp_image_belongs(&view, &search->run_dir) && lp_image_worker(&view, file->name, worker, sizeof worker);
+    bool wanted = lp_image_belongs(&view, search->run_dir) && lp_image_worker(&view, file->name, worker, sizeof worker);
     lp_view_release(&view);
     return wanted;
 }
@@ -498,12 +497,10 @@ static int look_at(void *context, const struct lp_image_file *file)
     return search->take(search->context, &stacks);
 }
 
-int lp_stacks_each(const char *run_dir, int (*take_one)(void *context, const struct lp_stacks *stacks), void *context,
-                   bool *dead)
+int lp_stacks_each(const struct lp_run_place *run_dir, int (*take_one)(void *context, const struct lp_stacks *stacks),
+                   void *context, bool *dead)
 {
-    struct search search = {.take = take_one, .context = context, .dead = dead};
+    struct search search = {.run_dir = run_dir, .take = take_one, .context = context, .dead = dead};
     *dead = false;
-    if (stat(run_dir, &search.run_dir) != 0)
-        return 0;
     return lp_images_walk(O_RDONLY, look_at, &search);
 }

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lp_run_place;
+
 /* WTF-8 of any content; not NUL-terminated. Owned by the struct lp_stacks that it was reached from, like all below. */
 struct lp_stacks_text {
     const char *bytes;
@@ -76,7 +78,7 @@ void lp_stacks_release(struct lp_stacks *stacks);
    closed it, in no order; what is handed over is take's to release. dead: whether there are images of dead owners among
    those of run_dir. Images that cannot be read are passed over. Stops when take returns other than 0 and returns that;
    else 0. */
-int lp_stacks_each(const char *run_dir, int (*take)(void *context, const struct lp_stacks *stacks), void *context,
-                   bool *dead);
+int lp_stacks_each(const struct lp_run_place *run_dir, int (*take)(void *context, const struct lp_stacks *stacks),
+                   void *context, bool *dead);
 
 #endif

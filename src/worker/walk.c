@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,10 +46,42 @@ bool lp_image_worker(const struct lp_view *view, const char *file, char *worker,
            strcmp(file + len, ".img") == 0;
 }
 
-bool lp_image_belongs(const struct lp_view *view, const struct stat *run_dir)
+bool lp_run_place_name(struct lp_run_place *place, const char *run_dir)
+{
+    char here[PATH_MAX] = "";
+    if (run_dir[0] != '/' && !getcwd(here, sizeof here))
+        return false;
+    int len = snprintf(place->path, sizeof place->path, "%s%s%s", here, run_dir[0] == '/' ? "" : "/", run_dir);
+    if (len < 0 || (size_t)len >= sizeof place->path)
+        return false;
+    while (len > 1 && place->path[len - 1] == '/')
+        place->path[--len] = '\0';
+    place->device = 0;
+    place->inode = 0;
+    return true;
+}
+
+bool lp_run_place_find(struct lp_run_place *place, const char *run_dir)
 {
     struct stat st;
+    if (stat(run_dir, &st) != 0 || !lp_run_place_name(place, run_dir))
+        return false;
+    place->device = st.st_dev;
+    place->inode = st.st_ino;
+    return true;
+}
+
+bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place)
+{
     char path[PATH_MAX];
-    return lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) && stat(path, &st) == 0 &&
-           st.st_dev == run_dir->st_dev && st.st_ino == run_dir->st_ino;
+    struct stat st;
+    const struct lp_header *header = lp_view_header(view);
+    if (!lp_view_text(view, header->run_dir, path, sizeof path))
+        return false;
+    if (strcmp(path, place->path) == 0)
+        return true;
+    /* Inodes come again: that of a directory that was removed may be another's by now. */
+    return place->inode != 0 && atomic_load(&header->run_dir_inode) == place->inode &&
+           atomic_load(&header->run_dir_device) == place->device && stat(path, &st) == 0 && st.st_ino == place->inode &&
+           st.st_dev == place->device;
 }

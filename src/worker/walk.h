@@ -4,6 +4,7 @@
 #ifndef LP_WORKER_WALK_H
 #define LP_WORKER_WALK_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -23,7 +24,18 @@ int lp_images_walk(int access, int (*look)(void *context, const struct lp_image_
 /* The image's worker, which the file must be named after; false if it is not. */
 bool lp_image_worker(const struct lp_view *view, const char *file, char *worker, size_t size);
 
-/* Whether the image's run directory is this one, by whatever path. */
-bool lp_image_belongs(const struct lp_view *view, const struct stat *run_dir);
+/* A run directory, to know images by. */
+struct lp_run_place {
+    char path[PATH_MAX]; /* absolute */
+    dev_t device;
+    ino_t inode; /* 0: not known; images are known by the path alone */
+};
+/* False if there is no such directory. */
+bool lp_run_place_find(struct lp_run_place *place, const char *run_dir);
+/* The path alone, asking no file system; false if there is no such path. */
+bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
+/* Whether the image's run directory is this one, by whatever path. Asks no file system but that of this one: the server of
+   another may not answer. */
+bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
 
 #endif

@@ -7,16 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/adopt.h"
-#include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
-#define ADOPTION_AT_CLOSE_NS 1000000000u
-
-static int say(char *message, size_t size, int status, const char *format, ...) LP_PRINTF(4, 5);
-
-static int say(char *message, size_t size, int status, const char *format, ...)
+int lp_worker_say(char *message, size_t size, int status, const char *format, ...)
 {
     int why = errno;
     va_list arguments;
@@ -93,15 +87,16 @@ static bool interval_fits(double seconds)
 static int check_options(const struct lp_worker_options *options, char *message, size_t size)
 {
     if (!options->run_dir || options->run_dir[0] != '/')
-        return say(message, size, LP_WORKER_BAD_OPTION, "run_dir must be an absolute path, not '%s'",
-                   options->run_dir ? options->run_dir : "");
+        return lp_worker_say(message, size, LP_WORKER_BAD_OPTION, "run_dir must be an absolute path, not '%s'",
+                             options->run_dir ? options->run_dir : "");
     if (options->role_len > LP_ROLE_BYTES)
-        return say(message, size, LP_WORKER_BAD_OPTION, "role is longer than %u bytes; shorten it", LP_ROLE_BYTES);
+        return lp_worker_say(message, size, LP_WORKER_BAD_OPTION, "role is longer than %u bytes; shorten it",
+                             LP_ROLE_BYTES);
     if (options->run_id && (!options->run_id[0] || strlen(options->run_id) > LP_RUN_ID_BYTES))
-        return say(message, size, LP_WORKER_BAD_OPTION, "run_id must have 1 to %d bytes; give another or none",
-                   LP_RUN_ID_BYTES);
+        return lp_worker_say(message, size, LP_WORKER_BAD_OPTION,
+                             "run_id must have 1 to %d bytes; give another or none", LP_RUN_ID_BYTES);
     if (!interval_fits(options->snapshot_interval_s) || !interval_fits(options->sample_interval_s))
-        return say(message, size, LP_WORKER_BAD_OPTION, "an interval must be 0.001 to 1e9 seconds, or none");
+        return lp_worker_say(message, size, LP_WORKER_BAD_OPTION, "an interval must be 0.001 to 1e9 seconds, or none");
     return LP_WORKER_OK;
 }
 
@@ -183,9 +178,9 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     if (lp_worker_make_image_locked(worker) != 0)
         goto no_image;
     if (lp_worker_make_folder(worker) != 0) {
-        status = say(message, message_size, LP_WORKER_SYSTEM,
-                     "cannot write the run directory '%s': %s; choose a run_dir that can be written", worker->run_dir,
-                     strerror(errno));
+        status = lp_worker_say(message, message_size, LP_WORKER_SYSTEM,
+                               "cannot write the run directory '%s': %s; choose a run_dir that can be written",
+                               worker->run_dir, strerror(errno));
         goto no_folder;
     }
     pthread_mutex_init(&worker->life, NULL);
@@ -213,18 +208,12 @@ no_memory:
     if (worker)
         free_parts(worker);
     errno = ENOMEM;
-    return say(message, message_size, LP_WORKER_NO_MEMORY, "no memory for a profiler; nothing is recorded");
+    return lp_worker_say(message, message_size, LP_WORKER_NO_MEMORY, "no memory for a profiler; nothing is recorded");
 }
 
 struct lp_recorder *lp_worker_recorder(struct lp_worker *worker)
 {
     return &worker->recorder;
-}
-
-static int explain_write(struct lp_worker *worker, char *message, size_t size)
-{
-    return say(message, size, LP_WORKER_SYSTEM, "cannot write '%s': %s; free space or mend the run directory",
-               worker->path, strerror(errno));
 }
 
 /* In a forked child before its first phase; in one that was cloned without fork handlers for ever. */
@@ -242,68 +231,7 @@ int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_s
 {
     if (nothing_here(worker) || lp_worker_flush(worker) == 0)
         return LP_WORKER_OK;
-    return explain_write(worker, message, message_size);
-}
-
-static int write_last(struct lp_worker *worker)
-{
-    struct lp_header *header = lp_image_header(&worker->recorder.image);
-    pthread_mutex_lock(&worker->flush);
-    header->closed_at = lp_stamp_now();
-    atomic_store(&worker->closed, true);
-    atomic_store(&header->closed, 1);
-    int failed = lp_worker_write_locked(worker);
-    atomic_store(&header->file_is_last, !failed);
-    int why = errno;
-    pthread_mutex_unlock(&worker->flush);
-    errno = why;
-    return failed;
-}
-
-static bool is_late(void *until_ns)
-{
-    return lp_monotonic_ns() > *(uint64_t *)until_ns;
-}
-
-/* Of the same run: of those that died since the last flush, or of all if nothing was ever flushed but this. */
-static void adopt_dead(const struct lp_worker *worker)
-{
-    uint64_t until_ns = lp_monotonic_ns() + ADOPTION_AT_CLOSE_NS;
-    lp_adopt(&(struct lp_adoption){
-        .run_dir = worker->run_dir, .largest = LP_ADOPTS_AT_MOST, .stop = is_late, .context = &until_ns});
-}
-
-int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size)
-{
-    if (!lp_record_is_here()) { /* image, file and keeper are the parent's, and its threads may hold the locks */
-        lp_recorder_stop(&worker->recorder);
-        atomic_store(&worker->closed, true);
-        return LP_WORKER_OK;
-    }
-    lp_keeper_end_calls(worker);
-    lp_signals_unwatch(worker);
-    pthread_mutex_lock(&worker->life);
-    if (!atomic_load(&worker->closed)) {
-        lp_recorder_stop(&worker->recorder);
-        if (worker->foreign) {
-            atomic_store(&worker->closed, true);
-        } else {
-            lp_keeper_stop_locked(worker, NULL);
-            /* An image whose file could not be written is the only copy: it stays for a reader. */
-            worker->close_status =
-                write_last(worker) == 0 ? LP_WORKER_OK : explain_write(worker, message, message_size);
-            if (worker->close_status == LP_WORKER_OK)
-                lp_image_unlink(&worker->recorder.image);
-            else
-                lp_image_abandon(&worker->recorder.image);
-            adopt_dead(worker);
-        }
-    }
-    int status = worker->close_status;
-    pthread_mutex_unlock(&worker->life);
-    if (!lp_fork_any_open())
-        lp_children_forget();
-    return status;
+    return lp_worker_explain_write(worker, message, message_size);
 }
 
 void lp_worker_free(struct lp_worker *worker)

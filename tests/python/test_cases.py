@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +85,26 @@ with Profiler({str(run_dir)!r}) as profiler:
     assert merge_run(run_dir).tree[("outer",)].calls == 5000
 
 
+def test_what_found_no_name_is_said_SC02(child: Child, run_dir: Path) -> None:
+    child.run(
+        f"""
+from lineprofiler.accounting import Profiler
+with Profiler({str(run_dir)!r}) as profiler:
+    with profiler.phase("outer"):
+        for i in range(70000):
+            with profiler.phase(f"episode_{{i}}"):
+                pass
+        for i in range(5):
+            profiler.count(f"counter {{i}}")
+"""
+    )
+    run = merge_run(run_dir)
+    [worker] = run.workers
+    assert worker.troubles["folded_paths"] == 70001 - 4096  # also those whose name was not kept
+    assert worker.troubles["lost_counters"] == 5
+    assert "5 count()s found no place" in " ".join(caveat.text for caveat in run.caveats)
+
+
 def test_an_idle_worker_takes_little_memory_SC03(run_dir: Path) -> None:
     with Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=None) as profiler:
         folder = Path(f"/dev/shm/lineprofiler-{os.geteuid()}")
@@ -91,6 +113,27 @@ def test_an_idle_worker_takes_little_memory_SC03(run_dir: Path) -> None:
         with profiler.phase("a"):
             pass
         assert image.stat().st_blocks * 512 <= 64 << 10
+
+
+def test_fifty_phases_on_four_threads_take_little_memory(run_dir: Path) -> None:
+    """Each at durations of many orders, since a histogram grows where it is hit."""
+
+    def work(profiler: Profiler) -> None:
+        for i in range(50):
+            for wait_s in (0, 1e-6, 1e-5, 1e-4, 1e-3):
+                with profiler.phase(f"phase {'abcdefghij'[i % 10]} {'klmno'[i // 10]}"):
+                    profiler.count("n")
+                    time.sleep(wait_s)
+
+    with Profiler(run_dir, thread_names=True) as profiler:
+        threads = [threading.Thread(target=work, args=(profiler,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        folder = Path(f"/dev/shm/lineprofiler-{os.geteuid()}")
+        [image] = folder.glob(f"w_{profiler.run_id}_{os.getpid()}_*.img")
+        assert image.stat().st_blocks * 512 < 2 << 20
 
 
 def test_every_worker_says_who_it_is_NM03(child: Child, run_dir: Path) -> None:

@@ -49,6 +49,31 @@ tell(left=len(left))
 """
 
 
+NO_BOOT_ID = """
+import resource
+with Profiler(sys.argv[1], snapshot_interval_s=None) as first, first.phase("a"):
+    held = []
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, before[1]))
+    with contextlib.suppress(OSError):
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    warnings.simplefilter("ignore")  # two in one process
+    second = Profiler(sys.argv[1], snapshot_interval_s=None)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    with second.phase("b"):
+        pass
+    second.close()
+"""
+
+
+def test_no_restart_is_made_up_for_want_of_descriptors_K10(child: Child, run_dir: Path) -> None:
+    child.run(PRELUDE + NO_BOOT_ID, run_dir)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 2
+    assert "host_clocks" not in {caveat.kind for caveat in run.caveats}
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_no_descriptor_is_left_F6(child: Child, run_dir: Path, when: str) -> None:
     found = child.json("import socket\n" + PRELUDE + NO_DESCRIPTOR, run_dir, when)

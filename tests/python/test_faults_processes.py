@@ -288,7 +288,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         run = merge_run(run_dir)
         [worker] = run.workers
         facts.append((worker.source, worker.closed, run.live, [c.kind for c in run.caveats]))
-    assert facts[0] == facts[1] == ("file", False, False, ["open"])
+    assert facts[0] == facts[1] == ("file", False, False, ["open", "elsewhere"])
 
 
 # ---- who is in the run, and who is not -----------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ from lineprofiler.accounting import merge_run
 
 if TYPE_CHECKING:
     from conftest import Child
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # ---- it goes, and comes back ---------------------------------------------------
 
@@ -290,26 +294,29 @@ with profiler.phase("a"):
     if not other:
         wait_until(lambda: flush_of(profiler.path))
         os.kill(server, signal.SIGSTOP)
-wait_until(hangs)
+if not other:
+    wait_until(hangs)
 waited = threading.Event()
 
 def watch():
-    time.sleep(5)
+    time.sleep(60)
     waited.set()
     os.kill(server, signal.SIGCONT)
 
 threading.Thread(target=watch, daemon=True).start()
-warnings.simplefilter("ignore")
-profiler.close()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    profiler.close()
 never_waited = not waited.is_set()
 os.kill(server, signal.SIGCONT)
-tell(never_waited=never_waited)
+path = Path(profiler.path)
+wait_until(lambda: path.exists() and json.loads(path.read_text())["state"] == "closed")
+tell(never_waited=never_waited, warned=[str(warning.message) for warning in caught])
 """
 )
 
 
 @pytest.mark.usefixtures("tells_waits")
-@pytest.mark.xfail(reason="close() waits for the thread that hangs, and adopts by itself")
 @pytest.mark.parametrize("whose", ["its own run", "a dead worker's of another run"])
 def test_closing_while_a_file_server_hangs(child: Child, tmp_path: Path, whose: str) -> None:
     """Also one that is nobody's business here: of a run whose worker was killed."""
@@ -323,6 +330,90 @@ def test_closing_while_a_file_server_hangs(child: Child, tmp_path: Path, whose: 
         within=how,
     )
     assert found["never_waited"]
+    if other:
+        assert found["warned"] == []
+    else:  # and the file is written once the server answers again
+        [warned] = found["warned"]
+        assert "no answer for 10 seconds" in warned
+
+
+# Looked at from outside while its file server hangs; also by a link, which nobody can follow then.
+LOOKED_AT = """
+import subprocess
+run_dir, pid_file, link, native = sys.argv[1:]
+server = int(Path(pid_file).read_text())
+os.symlink(run_dir, link)
+profiler = Profiler(run_dir, snapshot_interval_s=None)
+done, waited = threading.Event(), threading.Event()
+
+def watch():
+    if not done.wait(60):
+        waited.set()
+        os.kill(server, signal.SIGCONT)
+
+def where(*words):
+    ended = subprocess.run([*words], capture_output=True, text=True)
+    return ended.returncode, ended.stdout, ended.stderr
+
+module = (sys.executable, "-P", "-m", "lineprofiler")
+found = {}
+with profiler.phase("iteration"), profiler.phase("read_file"):
+    profiler.snapshot()
+    found["answers"] = where(native, "where", link, "--json")
+    os.kill(server, signal.SIGSTOP)
+    watchdog = threading.Thread(target=watch)
+    watchdog.start()
+    found["native"] = where(native, "where", run_dir)
+    found["module"] = where(*module, "where", run_dir)
+    found["json"] = where(native, "where", run_dir, "--json")
+    found["link"] = where(*module, "where", link)
+    done.set()
+    watchdog.join()
+    os.kill(server, signal.SIGCONT)
+    found["answers again"] = where(native, "where", run_dir, "--json")
+profiler.close()
+tell(never_waited=not waited.is_set(), **found)
+"""
+
+
+def test_where_does_not_wait_for_a_file_server(child: Child, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "where.schema.json").read_text(encoding="utf-8"))
+    here, how = mounted(tmp_path, "sshfs")
+    native = Path(sys.executable).parent / "lineprofiler"
+    link = tmp_path / "link"
+    found = child.json(
+        PRELUDE + LOOKED_AT, here / "run", tmp_path / "server.pid", link, native, within=how
+    )
+    assert found["never_waited"]
+    for key in ("answers", "json", "answers again"):
+        status, out, err = found[key]
+        assert (status, err) == (0, "")
+        document = json.loads(out)
+        jsonschema.Draft202012Validator(schema).validate(document)
+        answers = key.startswith("answers")
+        assert document["run"]["run_dir_answers"] is answers
+        assert document["run"]["processes"] == (1 if answers else None)
+        assert document["ended"] == document["elsewhere"] == ([] if answers else None)
+        (worker,) = document["workers"]
+        open_phases = [
+            frame["name"]
+            for thread in worker["threads"]
+            for stack in thread["stacks"]
+            for frame in stack["frames"]
+        ]
+        assert open_phases == ["iteration", "read_file"]
+    for start in ("native", "module"):
+        status, out, err = found[start]
+        assert (status, err) == (0, "")
+        first, second, *rest = out.splitlines()
+        assert " · 1 worker lives on this machine · " in first
+        assert second.startswith("RUN DIRECTORY DOES NOT ANSWER: ")
+        assert any("iteration" in line and "read_file" in line for line in rest)
+    status, out, err = found["link"]
+    assert (status, out) == (2, "")
+    assert f"'{link}' does not answer within 3 s" in err
+    assert err.count("\n") == 1
 
 
 # ---- traps --------------------------------------------------------------------------

@@ -418,6 +418,27 @@ static void test_those_that_are_not_here(void **state)
                                  "1 worker file could not be read: lineprofiler report says why\n");
 }
 
+/* Nothing is said of what only the run directory knows. */
+static void test_a_run_directory_that_does_not_answer(void **state)
+{
+    (void)state;
+    begin();
+    made.where.run = NULL;
+    made.where.run_dir_late = true;
+    add_stack(add_thread(add_worker("actor", 0), "MainThread", LP_WHERE_WAITING), S,
+              (const char *const[]){"step", NULL});
+    const char *lines = page(0);
+    static const char begins[] = "RUN 20260813T2241-471c94 · 1 worker lives on this machine · 22:41:07 UTC\n"
+                                 "RUN DIRECTORY DOES NOT ANSWER: not shown are workers of other nodes, and those\n"
+                                 "    that ended\n";
+    assert_memory_equal(lines, begins, strlen(begins));
+    for (int i = 1; i < 20; i++)
+        add_stack(add_thread(add_worker("actor", i), "MainThread", LP_WHERE_WAITING), S,
+                  (const char *const[]){i % 2 ? "one" : "other", NULL});
+    for (size_t rows = 10; rows < 30; rows++)
+        assert_true(lines_of(page(rows)) <= rows);
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------------- */
 
 static void test_json(void **state)
@@ -486,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_all_that_ended),
         cmocka_unit_test(test_one_that_died_in_a_phase_it_had_just_entered),
         cmocka_unit_test(test_those_that_are_not_here),
+        cmocka_unit_test(test_a_run_directory_that_does_not_answer),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_a_full_disk),
     };

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "process/identity.h"
@@ -10,6 +11,7 @@
 #include "process/stamp.h"
 #include "worker/adopt.h"
 #include "worker/children.h"
+#include "worker/owner.h"
 #include "worker/walk.h"
 
 static char *folder;
@@ -342,6 +344,36 @@ static void test_the_living_are_left_alone(void **state)
     in_child(leave_the_living, NULL);
 }
 
+/* What is asked of /proc takes a descriptor. */
+static void look_without_descriptors(void *context)
+{
+    (void)context;
+    own_shm();
+    struct lp_worker *worker = worker_open(folder);
+    struct lp_image *image = &lp_worker_recorder(worker)->image;
+    CANNOT_IF(image->fd < 0);
+    struct lp_header header = *lp_image_header(image), stranger = header;
+    struct rlimit limit;
+    int fd = open(image->path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    stranger.boot_id[0] = '\0'; /* its owner could not read it */
+    CHECK(lp_owner_lives(&stranger, fd));
+    limit.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(lp_owner_lives(&header, fd));
+    CHECK(lp_owner_lives(&stranger, fd));
+    limit.rlim_cur = limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    close(fd);
+    lp_worker_free(worker);
+}
+
+static void test_nobody_is_dead_for_want_of_descriptors(void **state)
+{
+    (void)state;
+    in_child(look_without_descriptors, NULL);
+}
+
 static void adopt_after_exec(void *context)
 {
     struct told told;
@@ -563,9 +595,13 @@ static void test_half_files_are_removed(void **state)
 
 /* ---- what nobody came for ------------------------------------------------------------------ */
 
+/* As a profiler does that starts in a directory beside. */
 static size_t adopt_abandoned(void)
 {
-    return lp_adopt(&(struct lp_adoption){.run_dir = "/no/such/run", .abandoned = true});
+    char *other = folder_make();
+    size_t adopted = lp_adopt(&(struct lp_adoption){.run_dir = other, .abandoned = true});
+    folder_remove(other);
+    return adopted;
 }
 
 /* Who looks for what nobody came for is not in the way of who comes. */
@@ -608,6 +644,8 @@ static void adopt_others(void *context)
     struct told told = leave_a_dead_one(folder);
     CHECK_U64(adopt_abandoned(), 0); /* its own run may still come */
     let_it_be_silent(told.image, 2);
+    /* Its directory is not even looked at from that of another file system. */
+    CHECK_U64(lp_adopt(&(struct lp_adoption){.run_dir = "/dev/shm", .abandoned = true}), 0);
     CHECK_U64(adopt_abandoned(), 1);
     check_file(told.path);
     CHECK_U64(images(), 0);
@@ -712,6 +750,7 @@ int main(void)
         in_folder(test_how_children_ended_that_were_waited_for),
         in_folder(test_descriptors_of_the_host_are_left_alone),
         in_folder(test_the_living_are_left_alone),
+        in_folder(test_nobody_is_dead_for_want_of_descriptors),
         in_folder(test_a_process_that_became_another_program_EX11),
         in_folder(test_a_clone_holds_the_lock),
         in_folder(test_a_kill_inside_close),

@@ -5,6 +5,8 @@
 
 #define THREADS 3
 #define REMOVALS 40
+#define FOLDER_REMOVALS 100
+#define MS 1000000
 
 static char *folder;
 
@@ -115,6 +117,62 @@ static void test_a_descriptor_that_was_closed(void **state)
     lp_worker_free(worker);
 }
 
+struct remover {
+    char images[64];
+    _Atomic bool done;
+};
+
+static void *remove_folder_often(void *context)
+{
+    struct remover *remover = context;
+    unsigned seed = 11;
+    for (int i = 0; i < FOLDER_REMOVALS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 8 * MS + (long)rand_r(&seed) % (4 * MS)}, NULL);
+        folder_empty(remover->images);
+        rmdir(remover->images);
+    }
+    atomic_store(&remover->done, true);
+    return NULL;
+}
+
+/* Also while the new file has no name yet, or its folder is just being made. */
+static void lose_the_folder_often(void *context)
+{
+    struct remover remover = {.done = false};
+    pthread_t removing, recording;
+    (void)context;
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+    struct busy busy = {.worker = worker_open(folder)};
+    struct lp_recorder *recorder = lp_worker_recorder(busy.worker);
+    CANNOT_IF(recorder->image.fd < 0);
+    lp_image_folder(remover.images, sizeof remover.images);
+    CHECK(pthread_create(&recording, NULL, record, &busy) == 0);
+    CHECK(pthread_create(&removing, NULL, remove_folder_often, &remover) == 0);
+    while (!atomic_load(&remover.done)) {
+        lp_recorder_restore(recorder);
+        CHECK(recorder->image.fd >= 0);
+    }
+    pthread_join(removing, NULL);
+    atomic_store(&busy.stop, true);
+    pthread_join(recording, NULL);
+    lp_recorder_restore(recorder);
+    CHECK(has_file(&recorder->image));
+    CHECK(lp_worker_close(busy.worker, NULL, 0) == LP_WORKER_OK);
+    json_t *document = worker_document(busy.worker);
+    CHECK(strcmp(text_at(document, "image"), "shared") == 0);
+    CHECK_U64(figures_at(document, "outer").calls, busy.outer);
+    CHECK_U64(figures_at(document, "outer/inner").calls, busy.inner);
+    json_decref(document);
+    lp_worker_free(busy.worker);
+}
+
+static void test_a_folder_that_goes_in_between(void **state)
+{
+    (void)state;
+    in_child(lose_the_folder_often, NULL);
+}
+
 static void lose_for_good(void *context)
 {
     char images[64];
@@ -179,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(test_nothing_is_lost),
         in_folder(test_a_descriptor_that_was_closed),
+        in_folder(test_a_folder_that_goes_in_between),
         in_folder(test_where_none_can_be_had),
         in_folder(test_the_keeper_sees_to_it),
     };

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "worker/stacks.h"
+#include "worker/walk.h"
 
 static char *folder;
 
@@ -449,7 +450,9 @@ static int take_one(void *context, const struct lp_stacks *stacks)
 static struct found find(const char *run_dir)
 {
     struct found found = {0};
-    CHECK(lp_stacks_each(run_dir, take_one, &found, &found.dead) == 0);
+    struct lp_run_place place;
+    if (lp_run_place_find(&place, run_dir))
+        CHECK(lp_stacks_each(&place, take_one, &found, &found.dead) == 0);
     return found;
 }
 
