@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "image/headroom.h"
 #include "image/internal.h"
 
@@ -56,8 +57,9 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 }
 
-/* Takes over what differs; how many words that were. */
-static size_t follow(word *copy, word *from, size_t n)
+/* Takes over what differs; how many words that were. Owners write some of their own fields plainly; what they write later
+   is taken over later. */
+static LP_RACY size_t follow(word *copy, word *from, size_t n)
 {
     size_t changed = 0;
     for (size_t i = 0; i < n; i++) {
@@ -71,7 +73,7 @@ static size_t follow(word *copy, word *from, size_t n)
 }
 
 /* Carries over what was written to the old file after the copy was taken. */
-static void carry_over(word *new, word *copy, word *old, size_t n)
+static LP_RACY void carry_over(word *new, word *copy, word *old, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t before = GET(copy[i]), value = GET(old[i]);
@@ -104,14 +106,14 @@ static bool exchange(struct lp_image *image, int fd, size_t size)
         rest();
     if (ok) {
         follow(new, copy, n);
-        ok = mmap(image->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+        ok = mremap(new, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, image->base) != MAP_FAILED;
     }
     if (ok && old) {
         rest();
-        carry_over(new, copy, old, n);
+        carry_over(base, copy, old, n);
     }
     unmap(copy, size);
-    unmap(new, size);
+    unmap(ok ? NULL : new, size);
     unmap(old, size);
     return ok;
 }

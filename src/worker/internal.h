@@ -38,7 +38,7 @@ struct lp_keeper {
     bool finished;          /* has done so */
     bool late;              /* that was waited for in vain */
     bool left;              /* uses the worker no more, but to free it */
-    int finish_errno;       /* of that file; valid once the keeper is joined */
+    int finish_errno;       /* of that file */
     uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
     /* For signal handlers: who serves, 0 if none does; writes asked for and done. */
     _Atomic pid_t serves;

@@ -138,11 +138,11 @@ static void *leave(struct lp_worker *worker)
     pthread_mutex_lock(&keeper->lock);
     bool finishes = keeper->finishes;
     pthread_mutex_unlock(&keeper->lock);
-    if (finishes)
-        keeper->finish_errno = lp_worker_finish(worker);
+    int why = finishes ? lp_worker_finish(worker) : 0;
     atomic_store(&keeper->serves, 0);
     pthread_mutex_lock(&keeper->lock);
     bool orphan = keeper->orphan;
+    keeper->finish_errno = why;
     keeper->finished = finishes;
     keeper->left = true;
     pthread_mutex_unlock(&keeper->lock);
@@ -250,6 +250,15 @@ bool lp_nap_before(const struct timespec *until, long *nap_ns)
     return true;
 }
 
+static bool joined_before(struct lp_keeper *keeper, const struct timespec *until)
+{
+    long nap_ns = 0;
+    int failed;
+    while ((failed = pthread_tryjoin_np(keeper->thread, NULL)) != 0 && lp_nap_before(until, &nap_ns))
+        continue;
+    return failed == 0;
+}
+
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
@@ -260,11 +269,7 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
     sem_post(&keeper->wake);
     bool calling = keeper->calling;
     pthread_mutex_unlock(&keeper->lock);
-    long nap_ns = 0;
-    int failed = 0;
-    while (!calling && (failed = pthread_tryjoin_np(keeper->thread, NULL)) != 0 && lp_nap_before(until, &nap_ns))
-        continue;
-    keeper->running = calling || failed != 0;
+    keeper->running = calling || !joined_before(keeper, until);
 }
 
 int lp_keeper_finish_locked(struct lp_worker *worker, const struct timespec *until)
@@ -280,12 +285,15 @@ int lp_keeper_finish_locked(struct lp_worker *worker, const struct timespec *unt
     pthread_mutex_unlock(&keeper->lock);
     if (!waits)
         return -1;
-    if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, until) != 0) {
+    if (!joined_before(keeper, until)) {
         keeper->late = true;
         return ETIMEDOUT;
     }
     keeper->running = false;
-    return keeper->finished ? keeper->finish_errno : -1;
+    pthread_mutex_lock(&keeper->lock);
+    int why = keeper->finished ? keeper->finish_errno : -1;
+    pthread_mutex_unlock(&keeper->lock);
+    return why;
 }
 
 uint64_t lp_keeper_request(struct lp_worker *worker)

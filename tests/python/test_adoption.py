@@ -130,7 +130,7 @@ def test_what_cannot_be_written_is_read_where_it_lies_F7(child: Child, run_dir: 
 
 
 PARENT = """
-import multiprocessing, os, signal, sys
+import multiprocessing, os, signal, sys, time
 from lineprofiler.accounting import Profiler
 
 def actor(run_dir, ready, how):
@@ -151,8 +151,9 @@ if __name__ == "__main__":
         process = context.Process(target=actor, args=(sys.argv[1], theirs, sys.argv[3]))
         process.start()
         ours.recv()
+        deadline = time.monotonic() + 60
         while not is_watched():
-            pass
+            assert time.monotonic() < deadline
         ours.send(None)
         process.join()
 """
