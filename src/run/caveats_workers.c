@@ -18,6 +18,8 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
     if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
         lp_run_line_add(line, ", open ");
         lp_run_line_duration(line, oldest->open_ns);
+        if (worker->ended) /* that long it was seen */
+            lp_run_line_add(line, " or more");
     }
     if (worker->n_open > 1)
         lp_run_line_add(line, " (and %zu more thread%s inside a phase)", worker->n_open - 1,

@@ -59,6 +59,16 @@ static void write_all(void)
     }
 }
 
+/* For whoever adopts the images of a process that is about to end by a signal; 0: it goes on. */
+static void note_end(uint32_t ended)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        struct lp_worker *worker = atomic_load(&watched[i]);
+        if (records(worker))
+            atomic_store(&lp_image_header(&worker->recorder.image)->ended, ended);
+    }
+}
+
 /* The default ends the process, but for the first of a pid namespace, which goes on. */
 static void do_default(int number)
 {
@@ -68,7 +78,11 @@ static void do_default(int number)
     sigaddset(&only, number);
     sigaction(number, &none, &ours);
     pthread_sigmask(SIG_UNBLOCK, &only, &mask);
+    atomic_fetch_add(&handlers, 1); /* nobody may free a worker meanwhile */
+    note_end(LP_END_KNOWN | (uint32_t)number);
     raise(number);
+    note_end(0);
+    atomic_fetch_sub(&handlers, 1);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     sigaction(number, &ours, NULL);
 }

@@ -1,6 +1,8 @@
 /* F8: SIGTERM, SIGUSR1 and SIGHUP write the worker's file, and then do what they did before. */
 #include "support/worker.h"
 
+#include "worker/adopt.h"
+
 #include <fcntl.h>
 
 static char *folder;
@@ -77,6 +79,11 @@ static void check_default(int number, bool keeper)
     json_t *document = json_load_file(path, 0, NULL);
     assert_non_null(document);
     assert_int_equal(figures_at(document, "a").calls, 3);
+    json_decref(document);
+    if (lp_adopt(&(struct lp_adoption){.run_dir = folder}) == 0)
+        return; /* no shared memory here */
+    document = json_load_file(path, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "ended"), "signal")), number);
     json_decref(document);
 }
 
