@@ -79,11 +79,19 @@ static bool folder_has_changed(void)
     return changed || again;
 }
 
+bool lp_children_may_be_new(void)
+{
+    pthread_mutex_lock(&lock);
+    bool changed = folder_has_changed();
+    pthread_mutex_unlock(&lock);
+    return changed;
+}
+
 void lp_children_look(void)
 {
     uint64_t pid_namespace = lp_pid_namespace();
     pthread_mutex_lock(&lock);
-    if (pid_namespace != 0 && lp_process_can_watch() && !descriptors_are_scarce() && folder_has_changed())
+    if (pid_namespace != 0 && lp_process_can_watch() && !descriptors_are_scarce())
         lp_images_walk(O_RDONLY, look_at, &pid_namespace);
     pthread_mutex_unlock(&lock);
 }

@@ -12,7 +12,11 @@
 #ifndef LP_WORKER_CHILDREN_H
 #define LP_WORKER_CHILDREN_H
 
-/* Looks for children whose images are new. Costs one stat() where no image came or went. */
+#include <stdbool.h>
+
+/* Whether an image came or went, so that there may be children to look for. Costs one stat(). */
+bool lp_children_may_be_new(void);
+/* Looks for children whose images are new. */
 void lp_children_look(void);
 /* Notes the ends of those that have ended. */
 void lp_children_note(void);

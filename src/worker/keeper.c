@@ -84,8 +84,14 @@ static void adopt(struct lp_worker *worker, bool abandoned)
    asked. */
 static void see_to_others(struct lp_worker *worker, bool flush_is_due, bool *looked_around)
 {
+    bool look = lp_children_may_be_new();
+    if (!look && !flush_is_due) {
+        lp_children_note();
+        return;
+    }
     struct lp_own_io own = lp_own_io_begin();
-    lp_children_look();
+    if (look)
+        lp_children_look();
     lp_children_note();
     if (flush_is_due) {
         adopt(worker, !*looked_around);
