@@ -263,9 +263,10 @@ static void test_one_that_hangs_where_others_pass(void **state)
     for (int rank = 0; rank < 16; rank++)
         add_stack(add_thread(add_worker("actor", rank), "MainThread", LP_WHERE_WAITING),
                   rank == 7 ? 16 * S : 5000000u + (uint64_t)rank * 1000000u, loading);
-    assert_non_null(strstr(page(0), "    16.0s  waiting    ACTOR MainThread \xc2\xb7 rank 7, pid 4249\n"
-                                    "           iteration 17.0s > load_batch 16.0s\n"
-                                    "   20.0ms  waiting    ACTOR MainThread \xc2\xb7 15 workers \xc2\xb7 ranks 0-6, 8-15\n"));
+    assert_non_null(strstr(page(0),
+                           "    16.0s  waiting    ACTOR MainThread \xc2\xb7 rank 7, pid 4249\n"
+                           "           iteration 17.0s > load_batch 16.0s\n"
+                           "   20.0ms  waiting    ACTOR MainThread \xc2\xb7 15 workers \xc2\xb7 ranks 0-6, 8-15\n"));
 }
 
 /* Threads of pools differ in numbers; ones that work look different each moment. */

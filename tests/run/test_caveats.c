@@ -189,10 +189,12 @@ static void test_workers_that_are_known_to_have_ended(void **state)
         {.worker = "w_r1_5_00000005", .state = "running", .written_s = 9000, .pid = 5, .ended = END("6", "null")},
     };
     struct lp_run *run = LOAD(specs);
-    assert_caveat(run, "open",
-                  "actor pid 4242 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, open 3.2s or more");
-    assert_caveat(run, "open",
-                  "actor pid 2 on node07 ended without close, with exit status 7, inside iteration/mcts, open 3.2s or more");
+    assert_caveat(
+        run, "open",
+        "actor pid 4242 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, open 3.2s or more");
+    assert_caveat(
+        run, "open",
+        "actor pid 2 on node07 ended without close, with exit status 7, inside iteration/mcts, open 3.2s or more");
     assert_caveat(run, "open", "actor pid 3 on node07 ended without close inside iteration/mcts, open 3.2s or more");
     assert_caveat(run, "unclosed", "actor pid 4 on node07 ended without close, killed by signal 64");
     assert_caveat(run, "unclosed", "actor pid 5 on node07 ended without close, killed by SIGABRT");
