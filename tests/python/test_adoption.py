@@ -140,15 +140,20 @@ def actor(run_dir, ready, how):
             ready.recv()
             os._exit(7) if how == "exit" else os.kill(os.getpid(), getattr(signal, how))
 
+def target(name):
+    try:
+        return os.readlink("/proc/self/fd/" + name)
+    except FileNotFoundError:  # another thread has closed it meanwhile
+        return ""
+
 def is_watched():
-    names = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    return any("pidfd" in os.readlink(name) for name in names if os.path.islink(name))
+    return any("pidfd" in target(name) for name in os.listdir("/proc/self/fd"))
 
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[2])
     with Profiler(sys.argv[1], sample_interval_s=0.01) as profiler, profiler.phase("main"):
         ours, theirs = context.Pipe()
-        process = context.Process(target=actor, args=(sys.argv[1], theirs, sys.argv[3]))
+        process = context.Process(target=actor, args=(sys.argv[1], theirs, sys.argv[3]), daemon=True)
         process.start()
         ours.recv()
         deadline = time.monotonic() + 60
