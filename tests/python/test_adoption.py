@@ -153,7 +153,8 @@ if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[2])
     with Profiler(sys.argv[1], sample_interval_s=0.01) as profiler, profiler.phase("main"):
         ours, theirs = context.Pipe()
-        process = context.Process(target=actor, args=(sys.argv[1], theirs, sys.argv[3]), daemon=True)
+        args = (sys.argv[1], theirs, sys.argv[3])
+        process = context.Process(target=actor, args=args, daemon=True)
         process.start()
         ours.recv()
         deadline = time.monotonic() + 60
