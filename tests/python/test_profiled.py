@@ -311,7 +311,6 @@ def test_killed_workers_leave_no_shared_memory(tmp_path: Path) -> None:
         assert_phases(run, {"killed here": 1})
         assert (run.dir, again.dir) == (str(tmp_path / "run"), str(tmp_path / "run-2"))
         assert_phases(merge_run(run.dir), {"killed here": 1})
-        assert list(IMAGES.glob(f"w_{run.run_id}_*"))
     for each in (run, again):
         assert not list(IMAGES.glob(f"w_{each.run_id}_*"))
     run = run_profiled(kill_a_worker)

@@ -306,6 +306,8 @@ CAVEATS
 {RULE}
   - learner pid 4 on node07 was last written without close inside train_step,
     open 2.0s
+  - 1 worker is shown as of its last flush: what came after it can be read on
+    node07 only, as long as that is up
   - 2 writes failed: until one succeeded again, what a reader saw was older
     (learner pid 4 on node07)
 """.replace("{RULE}", "─" * 80)
