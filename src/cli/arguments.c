@@ -78,3 +78,23 @@ void lp_cli_arguments_end(struct lp_cli_arguments *arguments)
     optopt = arguments->saved_optopt;
     optarg = arguments->saved_optarg;
 }
+
+int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir)
+{
+    if (*dir == NULL) {
+        *dir = arguments->value;
+        return 0;
+    }
+    lp_cli_wrong(arguments->cli, arguments->command, "one directory at a time: '%s' and '%s' were named", *dir,
+                 arguments->value);
+    return -1;
+}
+
+int lp_cli_arguments_need_dir(const struct lp_cli_arguments *arguments, const char *dir)
+{
+    if (dir != NULL)
+        return 0;
+    lp_cli_wrong(arguments->cli, arguments->command, "name the run directory, as in: lineprofiler %s profile/",
+                 arguments->command->name);
+    return -1;
+}

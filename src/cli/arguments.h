@@ -38,4 +38,9 @@ void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_
 int lp_cli_arguments_next(struct lp_cli_arguments *arguments);
 void lp_cli_arguments_end(struct lp_cli_arguments *arguments);
 
+/* For commands about one run: takes the operand that is the value. 0, or -1 after a line on err if there is one already. */
+int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir);
+/* 0, or -1 after a line on err if none was named. */
+int lp_cli_arguments_need_dir(const struct lp_cli_arguments *arguments, const char *dir);
+
 #endif

@@ -69,13 +69,7 @@ static int choose(struct choices *choices, const struct lp_cli_arguments *argume
         choices->help = true;
         return 0;
     default:
-        if (choices->dir == NULL) {
-            choices->dir = arguments->value;
-            return 0;
-        }
-        lp_cli_wrong(arguments->cli, arguments->command, "one directory at a time: '%s' and '%s' were named",
-                     choices->dir, arguments->value);
-        return -1;
+        return lp_cli_arguments_take_dir(arguments, &choices->dir);
     }
 }
 
@@ -89,10 +83,7 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
     while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
         error = option < 0 ? -1 : choose(choices, &arguments, option);
     lp_cli_arguments_end(&arguments);
-    if (error != 0 || choices->help || choices->dir != NULL)
-        return error;
-    lp_cli_wrong(cli, command, "name the run directory, as in: lineprofiler report profile/");
-    return -1;
+    return error != 0 || choices->help ? error : lp_cli_arguments_need_dir(&arguments, choices->dir);
 }
 
 static int write_report(const struct choices *choices, const struct lp_cli *cli, const struct lp_cli_command *command,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stddef.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,9 +61,7 @@ static void note_end(const struct lp_header *header, int fd)
     if (GET(header->ended) || header->parent_pid != (uint64_t)getpid() || header->pid_namespace != lp_pid_namespace() ||
         !lp_process_end_of_child(header->pid, &status))
         return;
-    uint32_t ended = LP_END_KNOWN | (uint32_t)status;
-    ssize_t n = pwrite(fd, &ended, sizeof ended, offsetof(struct lp_header, ended));
-    (void)n; /* then it is not known */
+    lp_image_note_end(fd, status);
 }
 
 /* What went on in private memory is lost: the last file may hold more than the rest of the image. */

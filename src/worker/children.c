@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -100,15 +99,12 @@ void lp_children_look(void)
 static void note(int folder, const struct child *child, int status)
 {
     struct lp_header header;
-    uint32_t ended = LP_END_KNOWN | (uint32_t)status;
     int fd = openat(folder, child->image, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return;
     if (lp_view_peek(&header, fd) == 0 && header.pid == child->process.pid &&
-        header.process_start_ticks == child->process.start_ticks) {
-        ssize_t n = pwrite(fd, &ended, sizeof ended, offsetof(struct lp_header, ended));
-        (void)n; /* then it is not known */
-    }
+        header.process_start_ticks == child->process.start_ticks)
+        lp_image_note_end(fd, status);
     close(fd);
 }
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +36,13 @@ int lp_images_walk(int access, int (*look)(void *context, const struct lp_image_
     }
     closedir(folder);
     return result;
+}
+
+void lp_image_note_end(int fd, int status)
+{
+    uint32_t ended = LP_END_KNOWN | (uint32_t)status;
+    ssize_t n = pwrite(fd, &ended, sizeof ended, offsetof(struct lp_header, ended));
+    (void)n; /* then it is not known */
 }
 
 bool lp_image_worker(const struct lp_view *view, const char *file, char *worker, size_t size)

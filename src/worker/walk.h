@@ -24,6 +24,9 @@ int lp_images_walk(int access, int (*look)(void *context, const struct lp_image_
 /* The image's worker, which the file must be named after; false if it is not. */
 bool lp_image_worker(const struct lp_view *view, const char *file, char *worker, size_t size);
 
+/* Notes in the image open at fd, which is not ours, how its owner ended: a status of wait(2). Best effort. */
+void lp_image_note_end(int fd, int status);
+
 /* A run directory, to know images by. */
 struct lp_run_place {
     char path[PATH_MAX]; /* absolute */
