@@ -101,6 +101,11 @@ struct lp_run_open {
     uint64_t open_ns;    /* Of the deepest open entry; of several at once, their mean. */
 };
 
+/* What samples come to: run/samples.h. */
+struct lp_run_samples;
+struct lp_run_sampled;
+struct lp_run_sampling;
+
 struct lp_run_stamp {
     uint64_t realtime_ns, monotonic_ns, boottime_ns;
 };
@@ -142,6 +147,9 @@ struct lp_run_worker {
     size_t n_troubles;
     struct lp_run_open *open;
     size_t n_open;
+    uint64_t peak_rss_bytes, pss_bytes;   /* As the kernel tells them; UINT64_MAX: not measured. */
+    uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
+    struct lp_run_samples *samples;       /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
 
 struct lp_run_role {
@@ -150,6 +158,8 @@ struct lp_run_role {
     size_t *workers;           /* Owned indices into lp_run.workers. */
     size_t n_workers;
     double imbalance; /* max / mean of the workers' root_wall_ns; 1 for one worker; NaN if nothing was recorded. */
+    struct lp_run_sampled *sampled; /* Owned: phases in the order of the tree, then what is in none. run/samples.h */
+    size_t n_sampled;
 };
 
 struct lp_run_unreadable {
@@ -179,6 +189,8 @@ struct lp_run_superseded {
      troubles        what else went wrong while recording
      private_image   workers that a kill would have cost data
      saturated       sums at the limit of their type
+     samples         samples, or files of them, that could not be used
+     dropped         intervals between samples that are in no sum
      host_clocks     hosts, or boots of one, whose clocks need not agree
    Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
@@ -205,6 +217,8 @@ struct lp_run {
     size_t n_superseded;
     struct lp_run_caveat *caveats;
     size_t n_caveats;
+    struct lp_run_sampling
+        *sampling;  /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };
 
