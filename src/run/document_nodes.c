@@ -33,6 +33,7 @@ static const struct figure figures[] = {
     FIGURE(open_late_wall_ns, 0),
     FIGURE(open_cpu_ns, offsetof(struct lp_run_record, no_open_cpu)),
     FIGURE(stride, 0),
+    FIGURE(id, 0),
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 

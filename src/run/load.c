@@ -9,6 +9,7 @@
 #include "run/build.h"
 #include "run/caveats.h"
 #include "run/live.h"
+#include "run/samples_load.h"
 #include "worker/adopt.h"
 
 /* A load under way; where the message for a failure goes. */
@@ -152,6 +153,8 @@ static int build(struct load *load, struct lp_run_attempt *newest)
     if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_unreadable(run, &load->gather) < 0)
         return -1;
     lp_run_build_times(run);
+    if (!(load->options && load->options->no_samples) && lp_run_samples_load(run, load->dir_fd) < 0)
+        return -1;
     return read_metadata(load) < 0 ? -1 : lp_run_caveats(run);
 }
 

@@ -102,6 +102,7 @@ struct lp_run_open {
 };
 
 /* What samples come to: run/samples.h. */
+struct lp_run_phase_id;
 struct lp_run_samples;
 struct lp_run_sampled;
 struct lp_run_sampling;
@@ -149,7 +150,9 @@ struct lp_run_worker {
     size_t n_open;
     uint64_t peak_rss_bytes, pss_bytes;   /* As the kernel tells them; UINT64_MAX: not measured. */
     uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
-    struct lp_run_samples *samples;       /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
+    struct lp_run_phase_id *phase_ids;    /* Owned: how samples name its phases, ascending. run/samples.h */
+    size_t n_phase_ids;
+    struct lp_run_samples *samples; /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
 
 struct lp_run_role {
@@ -203,6 +206,8 @@ struct lp_run {
     struct lp_text run_id;                             /* The attempt reported. */
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write over its workers. */
     uint64_t runtime_ns;       /* Between them, by monotonic time where all workers share a boot id. */
+    bool one_clock;            /* Monotonic times of all its workers can be compared; */
+    uint64_t began_ns;         /* its first start by that clock, else by realtime. */
     bool live;                 /* Some worker still runs. */
     struct lp_run_phase *tree; /* Owned: all roles merged. */
     struct lp_run_role *roles; /* Sorted by name. */

@@ -110,12 +110,13 @@ double lp_run_trend_slope(const struct lp_run_trend *trend);
 #define LP_RUN_CPU_LEAST_NS 40000000u /* Four kernel ticks: a CPU figure over less is not measured. */
 
 struct lp_run_samples {
+    char *fault, *gpu_fault;    /* Owned: why a file could not be used, or not to its end; NULL: it could. */
     uint64_t rows;              /* That were used. */
     uint64_t first_ns, last_ns; /* Monotonic times of the first and the last of them; equal if there is but one. */
     uint64_t rows_cut;          /* The file ends inside a record. */
     uint64_t rows_repeated;     /* Sequence at or below one that was read before. */
     uint64_t rows_unsorted;     /* Time at or before that of the row before it. */
-    uint64_t rows_beyond;       /* Time or sequence outside the worker's life. */
+    uint64_t rows_beyond;       /* Time or sequence outside the worker's life; a device beyond the last. */
     uint64_t figures_enormous;  /* Single figures that no machine can have; taken as not measured. */
     struct lp_run_io io;
     struct lp_run_sum cpu_ns;  /* Cores in use on average: sum / intervals.used_ns, from LP_RUN_CPU_LEAST_NS on. */
@@ -140,8 +141,8 @@ double lp_run_samples_cores(const struct lp_run_samples *samples);
 struct lp_run_gpu_samples {
     uint32_t index;                                 /* NVML's. */
     uint64_t rows;                                  /* That were used. */
-    uint64_t busy_rows, own_rows;                   /* In which each figure was measured. */
-    uint64_t busy_permille_sum, own_permille_sum;   /* Over those rows. */
+    uint64_t busy_permille_ns, busy_known_ns;       /* Share * time, summed; and the time for which it is known. */
+    uint64_t own_permille_ns, own_known_ns;         /* Likewise of this process's share. */
     bool attributed;                                /* NVML has attributed work on it to this process. */
     struct lp_run_level used_bytes, own_used_bytes; /* Memory in use by anybody, and by this process. */
 };
@@ -151,8 +152,6 @@ struct lp_run_gpu_samples {
 struct lp_run_gpu {
     size_t host;              /* Index in lp_run.hosts. */
     uint32_t index;           /* NVML's. */
-    char *name, *uuid;        /* Owned; NULL: not told. */
-    uint64_t memory_bytes;    /* 0: not told. */
     bool attributed;          /* To any worker of the run. */
     size_t n_workers;         /* That saw it. */
     double busy_share;        /* Of the time in which the run saw it; NaN: not measured. */
@@ -171,6 +170,12 @@ double lp_run_busy_quantile(const struct lp_run_busy *busy, double q);
 uint64_t lp_run_busy_total(const struct lp_run_busy *busy);
 
 /* --- phases --- */
+
+/* A phase as the samples of its worker name it. */
+struct lp_run_phase_id {
+    uint32_t id;
+    const struct lp_run_phase *phase; /* Borrowed, of the role's tree. */
+};
 
 enum lp_run_sampled_kind {
     LP_SAMPLED_PHASE,
@@ -209,7 +214,6 @@ struct lp_run_timeline {
 struct lp_run_sampling {
     size_t n_workers; /* That have samples. */
     struct lp_run_io io;
-    uint64_t span_ns; /* From the first sample of any to the last of any. */
     struct lp_run_timeline timeline;
     struct lp_run_gpu *gpus; /* Owned; by host, then index. */
     size_t n_gpus;
