@@ -44,10 +44,10 @@ static const char *const gpu_fields[LP_G_FIELDS] = {
     [LP_G_FLAGS] = "flags",
 };
 
-const char *const *lp_sample_field_names(enum lp_sample_kind kind, size_t *n)
+const char *const *lp_sample_field_names(enum lp_ring_kind kind, size_t *n)
 {
-    *n = kind == LP_SAMPLES_OF_PROCESS ? LP_P_FIELDS : LP_G_FIELDS;
-    return kind == LP_SAMPLES_OF_PROCESS ? process_fields : gpu_fields;
+    *n = kind == LP_RING_PROCESS ? LP_P_FIELDS : LP_G_FIELDS;
+    return kind == LP_RING_PROCESS ? process_fields : gpu_fields;
 }
 
 /* --- bytes --- */
@@ -102,10 +102,10 @@ bool lp_sample_file_next(struct lp_sample_file *file, uint64_t *row)
         return false;
     }
     const unsigned char *record = file->buffer + file->at;
-    size_t n = file->kind == LP_SAMPLES_OF_PROCESS ? LP_P_FIELDS : LP_G_FIELDS;
+    size_t n = file->kind == LP_RING_PROCESS ? LP_P_FIELDS : LP_G_FIELDS;
     for (size_t i = 0; i < n; i++)
         row[i] = load(record, file->places[i]);
-    if (file->kind == LP_SAMPLES_OF_PROCESS && !file->places[LP_P_GAPS].width)
+    if (file->kind == LP_RING_PROCESS && !file->places[LP_P_GAPS].width)
         row[LP_P_GAPS] = 0; /* a writer that tells none knows of none */
     file->at += file->record_bytes;
     return true;
@@ -164,10 +164,10 @@ static int parse_fields(struct lp_sample_file *file, const json_t *json, struct 
     }
     if (offset != file->record_bytes)
         return lp_run_fault_set(fault, "record_bytes: %zu, but its fields take %u", file->record_bytes, offset);
-    size_t sequence = file->kind == LP_SAMPLES_OF_PROCESS ? (size_t)LP_P_SEQUENCE : (size_t)LP_G_SEQUENCE;
+    size_t sequence = file->kind == LP_RING_PROCESS ? (size_t)LP_P_SEQUENCE : (size_t)LP_G_SEQUENCE;
     if (!file->places[0].width || !file->places[sequence].width)
         return lp_run_fault_set(fault, "fields: no monotonic_ns or no sequence");
-    if (file->kind == LP_SAMPLES_OF_GPUS && !file->places[LP_G_DEVICE].width)
+    if (file->kind == LP_RING_GPU && !file->places[LP_G_DEVICE].width)
         return lp_run_fault_set(fault, "fields: no device");
     return 0;
 }
@@ -220,7 +220,7 @@ static int parse_header(struct lp_sample_file *file, const json_t *json, size_t 
     if (version > LP_SAMPLES_VERSION)
         return lp_run_fault_set(fault, "version %llu: written by a newer release; this one reads up to version %d",
                                 (unsigned long long)version, LP_SAMPLES_VERSION);
-    if (expect(json, "kind", file->kind == LP_SAMPLES_OF_PROCESS ? "process" : "gpu", fault) < 0 ||
+    if (expect(json, "kind", file->kind == LP_RING_PROCESS ? "process" : "gpu", fault) < 0 ||
         expect(json, "byte_order", "little", fault) < 0 || check_worker(json, worker, fault) < 0 ||
         parse_sizes(file, json, header, fault) < 0)
         return -1;
@@ -248,7 +248,7 @@ static int read_header(struct lp_sample_file *file, const char *worker, struct l
 
 /* --- files --- */
 
-int lp_sample_file_begin(struct lp_sample_file *file, int fd, enum lp_sample_kind kind, const char *worker,
+int lp_sample_file_begin(struct lp_sample_file *file, int fd, enum lp_ring_kind kind, const char *worker,
                          struct lp_run_fault *fault)
 {
     fault->no_memory = false;
@@ -258,7 +258,7 @@ int lp_sample_file_begin(struct lp_sample_file *file, int fd, enum lp_sample_kin
     return read_header(file, worker, fault);
 }
 
-int lp_sample_file_open(struct lp_sample_file *file, int dir_fd, const char *path, enum lp_sample_kind kind,
+int lp_sample_file_open(struct lp_sample_file *file, int dir_fd, const char *path, enum lp_ring_kind kind,
                         const char *worker, struct lp_run_fault *fault)
 {
     size_t size;

@@ -20,16 +20,14 @@
 #include <stdint.h>
 
 #include "run/fault.h"
+#include "worker/samples.h"
 
-#define LP_NOT_MEASURED UINT64_MAX
 #define LP_SAMPLES_VERSION 1
 #define LP_SAMPLE_BUFFER (256u * 1024)
 #define LP_SAMPLE_HEADER_MAX 65536u
 #define LP_SAMPLE_RECORD_MAX 65536u
 #define LP_SAMPLE_FIELDS_MAX 512u
 #define LP_SAMPLE_FILE_MAX (UINT64_C(16) << 30) /* Bytes: four years at one sample a second. */
-
-enum lp_sample_kind { LP_SAMPLES_OF_PROCESS, LP_SAMPLES_OF_GPUS };
 
 enum lp_process_field {
     LP_P_MONOTONIC_NS,
@@ -67,12 +65,8 @@ enum lp_gpu_field {
     LP_G_FIELDS
 };
 
-#define LP_GAP_CHARS 1u
-#define LP_GAP_BYTES 2u
-#define LP_GPU_ATTRIBUTED 1u
-
 /* Names of the fields in the file, in the order of the enums; *n is their number. */
-const char *const *lp_sample_field_names(enum lp_sample_kind kind, size_t *n);
+const char *const *lp_sample_field_names(enum lp_ring_kind kind, size_t *n);
 
 /* Where a figure stands in a record. */
 struct lp_sample_place {
@@ -81,7 +75,7 @@ struct lp_sample_place {
 };
 
 struct lp_sample_file {
-    enum lp_sample_kind kind;
+    enum lp_ring_kind kind;
     int fd;
     size_t record_bytes;
     struct lp_sample_place places[LP_P_FIELDS]; /* Long enough for either kind. */
@@ -94,10 +88,10 @@ struct lp_sample_file {
 
 /* *file must be zeroed before its first use. Opens path below dir_fd and reads its header. worker, if not NULL, is the name
    that it has to give. Returns 1, or 0 if there is no such file, or -1 with a fault (no_memory included). */
-int lp_sample_file_open(struct lp_sample_file *file, int dir_fd, const char *path, enum lp_sample_kind kind,
+int lp_sample_file_open(struct lp_sample_file *file, int dir_fd, const char *path, enum lp_ring_kind kind,
                         const char *worker, struct lp_run_fault *fault);
 /* Reads a stream that is open already; fd stays the caller's. */
-int lp_sample_file_begin(struct lp_sample_file *file, int fd, enum lp_sample_kind kind, const char *worker,
+int lp_sample_file_begin(struct lp_sample_file *file, int fd, enum lp_ring_kind kind, const char *worker,
                          struct lp_run_fault *fault);
 
 /* The next row, as many figures as its kind has fields. False at the end, or where reading fails (file->error). */

@@ -206,7 +206,8 @@ struct lp_run_sampled {
 struct lp_run_timeline {
     uint64_t bin_ns;
     size_t n_bins;
-    uint64_t *bytes[LP_RUN_FLOWS]; /* Owned: bytes moved in each bin. */
+    uint64_t *bytes[LP_RUN_FLOWS]; /* Owned: bytes moved in each bin; */
+    uint64_t *known_ns; /* Owned: for how much of it, summed over processes, that of either layer is known. */
 };
 
 /* --- everything --- */

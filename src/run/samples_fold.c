@@ -122,24 +122,29 @@ struct lp_run_axis lp_run_axis_epoch(const struct lp_run_worker *worker)
     return axis;
 }
 
-/* Spreads an interval's bytes over the bins that it lies in; what lies outside the run's time is left out. Intervals of one worker do not overlap, so that all of them
+/* An interval by the run's clock. */
+struct stretch {
+    uint64_t from_ns, to_ns;
+};
+
+/* Spreads an amount over the bins that it lies in; what lies outside the run's time is left out. Intervals of one worker do not overlap, so that all of them
    together touch each bin about once. */
-static void timeline_add(struct lp_run_timeline *timeline, enum lp_run_flow flow, uint64_t from_ns, uint64_t to_ns,
-                         uint64_t bytes)
+static void spread_over(const struct lp_run_timeline *timeline, uint64_t *bins, const struct stretch *stretch,
+                        uint64_t amount)
 {
-    uint64_t *bins = timeline->bytes[flow], bin_ns = timeline->bin_ns;
-    uint64_t begin = from_ns / bin_ns, end = to_ns / bin_ns, left = bytes;
-    double per_ns = to_ns > from_ns ? (double)bytes / (double)(to_ns - from_ns) : 0;
-    for (uint64_t at_ns = from_ns; begin < end && begin < timeline->n_bins; begin++) {
-        uint64_t edge_ns = (begin + 1) * bin_ns;
+    uint64_t bin_ns = timeline->bin_ns, at_ns = stretch->from_ns, left = amount;
+    uint64_t bin = at_ns / bin_ns, last = stretch->to_ns / bin_ns;
+    double per_ns = stretch->to_ns > at_ns ? (double)amount / (double)(stretch->to_ns - at_ns) : 0;
+    for (; bin < last && bin < timeline->n_bins; bin++) {
+        uint64_t edge_ns = (bin + 1) * bin_ns;
         uint64_t part = (uint64_t)(per_ns * (double)(edge_ns - at_ns));
         part = part < left ? part : left;
-        bins[begin] = lp_run_plus(bins[begin], part);
+        bins[bin] = lp_run_plus(bins[bin], part);
         left -= part;
         at_ns = edge_ns;
     }
-    if (to_ns > 0 && end < timeline->n_bins)
-        bins[end] = lp_run_plus(bins[end], left);
+    if (stretch->to_ns > 0 && last < timeline->n_bins)
+        bins[last] = lp_run_plus(bins[last], left);
 }
 
 /* --- phases --- */
@@ -173,6 +178,7 @@ struct interval {
     uint64_t ns;
     uint64_t lost; /* Samples missing between the two. */
     uint64_t gaps;
+    struct stretch stretch;
 };
 
 static bool drop(struct lp_run_intervals *intervals, enum lp_run_drop why, uint64_t n)
@@ -217,17 +223,15 @@ static void add_growth(struct lp_run_sum *sum, const struct interval *interval, 
 }
 
 static void add_flow(struct lp_run_samples_fold *fold, struct lp_run_moved *moved, enum lp_run_flow flow,
-                     const struct interval *interval, const uint64_t *row, uint64_t bytes)
+                     const struct interval *interval, uint64_t bytes)
 {
     if (bytes == 0)
         return;
     struct lp_run_io *io = &fold->samples->io;
-    uint64_t to_ns = lp_run_axis_at(&fold->axis, row[LP_P_MONOTONIC_NS]);
-    uint64_t from_ns = lp_run_axis_at(&fold->axis, fold->previous[LP_P_MONOTONIC_NS]);
     double per_s = (double)bytes / (double)interval->ns * 1e9;
     moved->flow[flow] = bytes;
     io->peak_per_s[flow] = per_s > io->peak_per_s[flow] ? per_s : io->peak_per_s[flow];
-    timeline_add(&fold->timeline, flow, from_ns, to_ns > from_ns ? to_ns : from_ns, bytes);
+    spread_over(&fold->timeline, fold->timeline.bytes[flow], &interval->stretch, bytes);
 }
 
 /* Reads and writes of one layer. */
@@ -240,8 +244,8 @@ static bool add_layer(struct lp_run_samples_fold *fold, struct lp_run_moved *mov
     bool gap = interval->gaps & (layer == LP_LAYER_CHARS ? LP_GAP_CHARS : LP_GAP_BYTES);
     if (!grown(&fold->samples->io.intervals[layer], interval, before, after, 2, gap, most_of(interval, BYTES_PER_NS)))
         return false;
-    add_flow(fold, moved, flow, interval, row, after[0] - before[0]);
-    add_flow(fold, moved, flow + 1, interval, row, after[1] - before[1]);
+    add_flow(fold, moved, flow, interval, after[0] - before[0]);
+    add_flow(fold, moved, flow + 1, interval, after[1] - before[1]);
     return true;
 }
 
@@ -259,6 +263,7 @@ static void add_io(struct lp_run_samples_fold *fold, struct lp_run_sampled *phas
     }
     lp_run_moved_add(&fold->samples->io.moved, &moved);
     lp_run_moved_add(&phase->moved, &moved);
+    spread_over(&fold->timeline, fold->timeline.known_ns, &interval->stretch, interval->ns);
     phase->intervals++;
     phase->intervals_ns += interval->ns;
 }
@@ -284,6 +289,16 @@ static void add_memory(struct lp_run_sampled *phase, const struct interval *inte
     phase->rss_intervals++;
 }
 
+/* A clock that was set back in between makes a moment of it. */
+static struct stretch stretch_of(const struct lp_run_samples_fold *fold, uint64_t at_ns)
+{
+    struct stretch stretch = {lp_run_axis_at(&fold->axis, fold->previous[LP_P_MONOTONIC_NS]),
+                              lp_run_axis_at(&fold->axis, at_ns)};
+    if (stretch.to_ns < stretch.from_ns)
+        stretch.to_ns = stretch.from_ns;
+    return stretch;
+}
+
 static void add_interval(struct lp_run_samples_fold *fold, const uint64_t *row)
 {
     struct lp_run_samples *samples = fold->samples;
@@ -292,6 +307,7 @@ static void add_interval(struct lp_run_samples_fold *fold, const uint64_t *row)
         .ns = row[LP_P_MONOTONIC_NS] - before[LP_P_MONOTONIC_NS],
         .lost = row[LP_P_SEQUENCE] - before[LP_P_SEQUENCE] - 1,
         .gaps = row[LP_P_GAPS],
+        .stretch = stretch_of(fold, row[LP_P_MONOTONIC_NS]),
     };
     struct lp_run_sampled *phase = phase_of(fold, before[LP_P_PHASE]);
     add_io(fold, phase, &interval, row);
@@ -383,7 +399,8 @@ int lp_run_samples_fold_init(struct lp_run_samples_fold *fold, const struct lp_r
         if (!fold->timeline.bytes[flow])
             return -1;
     }
-    return 0;
+    fold->timeline.known_ns = calloc(ruler->n_bins, sizeof(uint64_t));
+    return fold->timeline.known_ns ? 0 : -1;
 }
 
 static void forget_phases(struct lp_run_samples_fold *fold)
@@ -443,6 +460,7 @@ void lp_run_samples_fold_release(struct lp_run_samples_fold *fold)
     free(fold->phases);
     for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)
         free(fold->timeline.bytes[flow]);
+    free(fold->timeline.known_ns);
     for (size_t i = 0; i < LP_RUN_GPUS_MAX; i++)
         free(fold->gpus[i].bins);
     *fold = (struct lp_run_samples_fold){0};

@@ -15,6 +15,7 @@
 #include "run/samples_sum.h"
 
 #define THREADS_MAX 8
+#define ROWS_ALONE 20000 /* That take about as long as starting threads does. */
 
 /* One thread's part of the work. */
 struct reader {
@@ -22,6 +23,7 @@ struct reader {
     pthread_t thread;
     struct lp_sample_file file;
     struct lp_run_samples_fold fold;
+    uint64_t rows; /* Read so far. */
 };
 
 struct work {
@@ -31,49 +33,47 @@ struct work {
     atomic_bool failed; /* No memory. */
     pthread_mutex_t lock;
     struct lp_run_samples_sum sum; /* Guarded by lock. */
+    struct lp_run_ruler ruler;
     struct reader readers[THREADS_MAX];
+    size_t n_readers; /* In use. */
 };
 
 /* --- one worker --- */
 
-/* As writers name folders. */
-static void put_folder(FILE *out, const struct lp_text *host)
+/* As writers name folders; to be freed. */
+static char *folder_of(const struct lp_text *host)
 {
-    for (size_t i = 0; i < host->len; i++) {
+    char *folder = malloc(host->len + 1);
+    for (size_t i = 0; folder && i <= host->len; i++) {
         char byte = host->bytes[i];
         bool kept = (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
                     byte == '_' || byte == '-' || (byte == '.' && i > 0);
-        fputc(kept ? byte : '_', out);
+        folder[i] = kept || i == host->len ? byte : '_';
     }
+    return folder;
 }
 
-char *lp_run_samples_path(const struct lp_run_worker *worker, enum lp_sample_kind kind)
+char *lp_run_samples_path(const struct lp_run_worker *worker, enum lp_ring_kind kind)
 {
-    char *path = NULL;
-    size_t size;
-    const char *suffix = kind == LP_SAMPLES_OF_PROCESS ? ".samples" : ".gpu_samples";
-    FILE *out = open_memstream(&path, &size);
-    if (!out)
-        return NULL;
+    char name[512], *path = NULL;
+    lp_samples_file_name(name, sizeof name, worker->worker.bytes, kind);
     if (worker->source == LP_SOURCE_FILE) {
-        fprintf(out, "%.*s%s", (int)(strlen(worker->path) - strlen(".json")), worker->path, suffix);
-    } else {
-        fputs("workers/", out);
-        put_folder(out, &worker->host);
-        fprintf(out, "/%s%s", worker->worker.bytes, suffix);
+        const char *slash = strrchr(worker->path, '/');
+        return asprintf(&path, "%.*s%s", (int)(slash - worker->path + 1), worker->path, name) < 0 ? NULL : path;
     }
-    if (fclose(out) == 0)
-        return path;
-    free(path);
-    return NULL;
+    char *folder = folder_of(&worker->host);
+    if (!folder || asprintf(&path, "workers/%s/%s", folder, name) < 0)
+        path = NULL;
+    free(folder);
+    return path;
 }
 
 static int fold_rows(struct reader *reader, struct lp_run_samples *samples, char **fault)
 {
     uint64_t row[LP_P_FIELDS];
     struct lp_sample_file *file = &reader->file;
-    while (lp_sample_file_next(file, row)) {
-        if (file->kind == LP_SAMPLES_OF_PROCESS)
+    for (; lp_sample_file_next(file, row); reader->rows++) {
+        if (file->kind == LP_RING_PROCESS)
             lp_run_samples_fold_process(&reader->fold, row);
         else if (lp_run_samples_fold_gpu(&reader->fold, row) < 0)
             return -1;
@@ -85,7 +85,7 @@ static int fold_rows(struct reader *reader, struct lp_run_samples *samples, char
 }
 
 /* 1 if the file was there, whatever came of it; 0 if not; -1 without memory. */
-static int read_file(struct reader *reader, const struct lp_run_worker *worker, enum lp_sample_kind kind,
+static int read_file(struct reader *reader, const struct lp_run_worker *worker, enum lp_ring_kind kind,
                      struct lp_run_samples *samples, char **reason)
 {
     struct lp_run_fault fault;
@@ -135,8 +135,8 @@ static int read_worker(struct reader *reader, size_t index)
     worker->samples = samples;
     if (lp_run_samples_fold_begin(&reader->fold, worker, &axis, samples) < 0)
         return -1;
-    int process = read_file(reader, worker, LP_SAMPLES_OF_PROCESS, samples, &samples->fault);
-    int gpus = process < 0 ? -1 : read_file(reader, worker, LP_SAMPLES_OF_GPUS, samples, &samples->gpu_fault);
+    int process = read_file(reader, worker, LP_RING_PROCESS, samples, &samples->fault);
+    int gpus = process < 0 ? -1 : read_file(reader, worker, LP_RING_GPU, samples, &samples->gpu_fault);
     if (gpus < 0 || lp_run_samples_fold_end(&reader->fold) < 0)
         return -1;
     if (process || gpus)
@@ -148,16 +148,21 @@ static int read_worker(struct reader *reader, size_t index)
 
 /* --- all of them --- */
 
-static void *read_workers(void *argument)
+/* The next worker; false if there is none. */
+static bool read_next(struct reader *reader)
 {
-    struct reader *reader = argument;
     struct work *work = reader->work;
-    while (!work->failed) {
-        size_t index = atomic_fetch_add(&work->next, 1);
-        if (index >= work->run->n_workers)
-            break;
-        if (read_worker(reader, index) < 0)
-            work->failed = true;
+    size_t index = atomic_fetch_add(&work->next, 1);
+    if (index >= work->run->n_workers || work->failed)
+        return false;
+    if (read_worker(reader, index) < 0)
+        work->failed = true;
+    return !work->failed;
+}
+
+static void *read_workers(void *reader)
+{
+    while (read_next(reader)) {
     }
     return NULL;
 }
@@ -170,20 +175,29 @@ static size_t count_threads(const struct lp_run *run)
     return n < run->n_workers ? n : run->n_workers;
 }
 
-/* The caller's thread reads too, so that it works without any other. No signal of the host's is taken by ours. */
-static void read_in_threads(struct work *work, size_t n)
+static int init_reader(struct work *work, size_t i)
 {
+    work->readers[i].work = work;
+    work->readers[i].file.fd = -1;
+    return lp_run_samples_fold_init(&work->readers[i].fold, &work->ruler);
+}
+
+/* Further threads, as far as they can be had. No signal of the host's is taken by them. */
+static void start_threads(struct work *work)
+{
+    size_t n = count_threads(work->run);
     sigset_t all, before;
-    size_t started = 1;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < n &&
-           pthread_create(&work->readers[started].thread, NULL, read_workers, &work->readers[started]) == 0)
-        started++;
+    for (; work->n_readers < n; work->n_readers++) {
+        struct reader *reader = &work->readers[work->n_readers];
+        if (init_reader(work, work->n_readers) < 0 ||
+            pthread_create(&reader->thread, NULL, read_workers, reader) != 0) {
+            lp_run_samples_fold_release(&reader->fold);
+            break;
+        }
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    read_workers(&work->readers[0]);
-    while (--started > 0)
-        pthread_join(work->readers[started].thread, NULL);
 }
 
 static struct lp_run_ruler ruler_of(const struct lp_run *run)
@@ -198,19 +212,23 @@ static struct lp_run_ruler ruler_of(const struct lp_run *run)
     return ruler;
 }
 
-static int read_all(struct work *work, size_t n)
+/* The caller's thread begins, and gets help once it has read as much as makes that worth while. */
+static int read_all(struct work *work)
 {
-    struct lp_run_ruler ruler = ruler_of(work->run);
-    for (size_t i = 0; i < n; i++) {
-        work->readers[i].work = work;
-        work->readers[i].file.fd = -1;
-        if (lp_run_samples_fold_init(&work->readers[i].fold, &ruler) < 0)
-            return -1;
-    }
-    read_in_threads(work, n);
+    struct reader *first = &work->readers[0];
+    bool helped = false;
+    if (init_reader(work, 0) < 0)
+        return -1;
+    while (read_next(first))
+        if (!helped && first->rows >= ROWS_ALONE) {
+            start_threads(work);
+            helped = true;
+        }
+    for (size_t i = 1; i < work->n_readers; i++)
+        pthread_join(work->readers[i].thread, NULL);
     if (work->failed)
         return -1;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < work->n_readers; i++)
         lp_run_samples_sum_timeline(&work->sum, &work->readers[i].fold.timeline);
     return lp_run_samples_sum_finish(&work->sum, work->run);
 }
@@ -220,12 +238,13 @@ int lp_run_samples_load(struct lp_run *run, int dir_fd)
     struct work *work = calloc(1, sizeof *work);
     if (!work)
         return -1;
-    size_t n = count_threads(run);
     work->run = run;
     work->dir_fd = dir_fd;
+    work->ruler = ruler_of(run);
+    work->n_readers = 1;
     pthread_mutex_init(&work->lock, NULL);
-    int result = read_all(work, n);
-    for (size_t i = 0; i < n; i++) {
+    int result = read_all(work);
+    for (size_t i = 0; i < work->n_readers; i++) {
         lp_sample_file_release(&work->readers[i].file);
         lp_run_samples_fold_release(&work->readers[i].fold);
     }
@@ -258,6 +277,7 @@ void lp_run_sampling_free(struct lp_run_sampling *sampling)
         return;
     for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)
         free(sampling->timeline.bytes[flow]);
+    free(sampling->timeline.known_ns);
     free(sampling->gpus);
     free(sampling);
 }

@@ -23,6 +23,6 @@ void lp_run_sampled_free(struct lp_run_sampled *sampled, size_t n);
 void lp_run_sampling_free(struct lp_run_sampling *sampling);
 
 /* The samples file of a worker, relative to the run directory; to be freed. NULL without memory. */
-char *lp_run_samples_path(const struct lp_run_worker *worker, enum lp_sample_kind kind);
+char *lp_run_samples_path(const struct lp_run_worker *worker, enum lp_ring_kind kind);
 
 #endif

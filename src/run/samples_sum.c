@@ -175,9 +175,11 @@ void lp_run_samples_sum_timeline(struct lp_run_samples_sum *sum, struct lp_run_t
         *timeline = (struct lp_run_timeline){0};
         return;
     }
-    for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)
-        for (size_t i = 0; i < timeline->n_bins; i++)
+    for (size_t i = 0; i < timeline->n_bins; i++) {
+        for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)
             sum->timeline.bytes[flow][i] = lp_run_plus(sum->timeline.bytes[flow][i], timeline->bytes[flow][i]);
+        sum->timeline.known_ns[i] = lp_run_plus(sum->timeline.known_ns[i], timeline->known_ns[i]);
+    }
 }
 
 static int put(struct lp_run_role *role, size_t *room, struct lp_run_sampled *found)
@@ -292,6 +294,7 @@ void lp_run_samples_sum_release(struct lp_run_samples_sum *sum)
         free(sum->gpus[i]);
     for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)
         free(sum->timeline.bytes[flow]);
+    free(sum->timeline.known_ns);
     free(sum->phases);
     free(sum->gpus);
     lp_run_table_release(&sum->table);
