@@ -84,6 +84,12 @@ void lp_analysis_memory(struct lp_analysis_memory *memory, const struct lp_run *
 
 /* --- devices --- */
 
+static void add_peak(double *sum, const struct lp_run_level *level)
+{
+    if (level->n)
+        *sum = (isnan(*sum) ? 0 : *sum) + (double)level->peak;
+}
+
 static void add_vram(struct lp_analysis_vram *vram, const struct lp_run *run)
 {
     vram->allocated_peak_bytes = vram->reserved_peak_bytes = NAN;
@@ -91,10 +97,9 @@ static void add_vram(struct lp_analysis_vram *vram, const struct lp_run *run)
         const struct lp_run_samples *samples = run->workers[i].samples;
         if (!samples || (!samples->cuda_allocated_bytes.n && !samples->cuda_reserved_bytes.n))
             continue;
-        bool first = vram->n_workers++ == 0;
-        vram->allocated_peak_bytes =
-            (first ? 0 : vram->allocated_peak_bytes) + (double)samples->cuda_allocated_bytes.peak;
-        vram->reserved_peak_bytes = (first ? 0 : vram->reserved_peak_bytes) + (double)samples->cuda_reserved_bytes.peak;
+        vram->n_workers++;
+        add_peak(&vram->allocated_peak_bytes, &samples->cuda_allocated_bytes);
+        add_peak(&vram->reserved_peak_bytes, &samples->cuda_reserved_bytes);
     }
 }
 

@@ -6,6 +6,8 @@
 #include "report/text_usage.h"
 
 #define ROWS_MAX 12
+#define WORTH_BYTES 4096 /* Less of what was written is no word, nor */
+#define WORTH_SHARE 0.01 /* less of all. */
 #define PATH_COLUMNS 26
 #define READ_END 44
 #define WRITE_END 60
@@ -63,15 +65,18 @@ static void io_row(struct lp_report_page *page, const struct lp_analysis_role *r
                    const struct lp_analysis_io_row *row)
 {
     const struct lp_run_phase *phase = role->phases[row->phase].phase;
-    lp_report_page_text(page, phase->estimated ? " ~" : "  ");
-    lp_report_page_to(page, 2);
+    lp_report_page_to(page, phase->estimated ? 1 : 2);
+    if (phase->estimated)
+        lp_report_page_text(page, "~");
     lp_report_text_path(page, role, row->phase, at(page, PATH_COLUMNS));
     right(page, "r ", row->flow[LP_READ_BYTES], at(page, READ_END));
     right(page, "w ", row->flow[LP_WRITE_BYTES], at(page, WRITE_END));
     lp_report_page_right(page, lp_report_size_rate(row->rate_per_s).text, at(page, RATE_END));
     lp_report_page_end(page);
     plus(page, row->cached_bytes, " read from page cache");
-    plus(page, row->flow[LP_WRITE_CHARS] - row->flow[LP_WRITE_BYTES], " written that reached no device");
+    double kept = row->flow[LP_WRITE_CHARS] - row->flow[LP_WRITE_BYTES];
+    if (kept >= WORTH_BYTES && kept >= WORTH_SHARE * row->flow[LP_WRITE_CHARS])
+        plus(page, kept, " written that reached no device");
 }
 
 void lp_report_text_io_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,

@@ -52,7 +52,7 @@ static void worker_row(struct lp_report_page *page, const struct lp_run *run, si
 {
     const struct lp_run_worker *worker = &run->workers[index];
     const struct lp_run_level *rss = &worker->samples->rss_bytes;
-    char pid[40];
+    char pid[sizeof "rank " + sizeof(struct lp_report_cell)];
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, 2);
     if (worker->rank >= 0)
