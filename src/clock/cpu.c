@@ -133,8 +133,8 @@ static void ask_why(struct lp_cpu *cpu, enum lp_edge edge, struct lp_reading *no
         return;
     now->wall_ns = lp_wall_ns();
     atomic_signal_fence(memory_order_seq_cst);
-    bool stands = lp_cpu_mode() != LP_CPU_PLAIN &&
-                  atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == lp_cpu_token;
+    bool stands =
+        lp_cpu_mode() != LP_CPU_PLAIN && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == lp_cpu_token;
     if (stands && now->wall_ns < cpu->valid_until_ns)
         now->cpu_ns = now->wall_ns - cpu->ahead_ns;
     else

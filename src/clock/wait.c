@@ -187,8 +187,8 @@ static bool read_switches(struct lp_wait *wait, struct switches *switches)
     struct rusage usage;
     if (getrusage(RUSAGE_THREAD, &usage) != 0)
         return false;
-    *switches = (struct switches){(uint64_t)usage.ru_nvcsw - wait->voluntary,
-                                  (uint64_t)usage.ru_nivcsw - wait->involuntary};
+    *switches =
+        (struct switches){(uint64_t)usage.ru_nvcsw - wait->voluntary, (uint64_t)usage.ru_nivcsw - wait->involuntary};
     wait->voluntary = (uint64_t)usage.ru_nvcsw;
     wait->involuntary = (uint64_t)usage.ru_nivcsw;
     return true;

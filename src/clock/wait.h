@@ -45,16 +45,16 @@ struct lp_wait {
     void (*told)(void *context, const struct lp_wait_split *split);
     void *context;
     enum lp_wait_source source;
-    _Atomic int fd;         /* of schedstat; -1: none, or in use this moment; -2: ended */
-    int number;             /* the same, for a forked child */
-    uint64_t device, inode; /* of fd, to know it again */
-    uint64_t reopen_ns;     /* wall time from which on a lost descriptor may be opened anew */
-    bool begun;             /* off_seen_ns is set */
-    bool put_off;           /* some of window_ns is from an earlier reading */
-    bool resting;           /* asks again once enough has been saved */
-    bool delay_lost;        /* delay_ns is of a time before the window */
-    uint64_t off_seen_ns;   /* the greatest wall minus CPU time so far */
-    uint64_t window_ns;     /* off the core and not told yet */
+    _Atomic int fd;                    /* of schedstat; -1: none, or in use this moment; -2: ended */
+    int number;                        /* the same, for a forked child */
+    uint64_t device, inode;            /* of fd, to know it again */
+    uint64_t reopen_ns;                /* wall time from which on a lost descriptor may be opened anew */
+    bool begun;                        /* off_seen_ns is set */
+    bool put_off;                      /* some of window_ns is from an earlier reading */
+    bool resting;                      /* asks again once enough has been saved */
+    bool delay_lost;                   /* delay_ns is of a time before the window */
+    uint64_t off_seen_ns;              /* the greatest wall minus CPU time so far */
+    uint64_t window_ns;                /* off the core and not told yet */
     uint64_t delay_ns, early_delay_ns; /* run-queue delay as last read; of it, what belongs to the next window */
     uint64_t voluntary, involuntary;   /* switches as last read */
     uint64_t saved_at_ns;

@@ -83,6 +83,11 @@ enum lp_extra_flags {
     LP_EXTRA_WAIT = 4,       /* the wait was split */
 };
 
+/* Device times, in the buckets of a node's histogram. */
+struct lp_gpu_hist {
+    _Atomic lp_ref octaves[64]; /* of struct lp_octave */
+};
+
 struct lp_octave {
     _Atomic uint64_t counts[LP_HIST_PER_OCTAVE];
 };
@@ -148,6 +153,18 @@ struct lp_name {
     char bytes[]; /* WTF-8; not terminated */
 };
 
+/* Rows of one kind that are not in a file yet, the newest overwriting the oldest. One thread puts, another takes. The rows
+   follow in the lines after this one. See image/ring.h. */
+struct lp_ring {
+    _Atomic uint64_t taken;  /* rows put so far */
+    _Atomic uint64_t passed; /* of these, rows that are in the file or lost */
+    _Atomic uint64_t filed;  /* rows in the file */
+    uint32_t capacity, row_bytes;
+    uint8_t reserved[32];
+};
+
+enum lp_ring_kind { LP_RING_PROCESS, LP_RING_GPU, LP_RINGS };
+
 struct lp_stamp {
     uint64_t realtime_ns, monotonic_ns, boottime_ns;
 };
@@ -163,6 +180,8 @@ enum lp_trouble {
     LP_TROUBLE_LOST_EXITS,
     LP_TROUBLE_UNPLACED_CPU_NS, /* no count: nanoseconds */
     LP_TROUBLE_FAILED_CALLBACKS,
+    LP_TROUBLE_FAILED_SAMPLES,
+    LP_TROUBLE_UNREAD_IO,
     LP_TROUBLE_KINDS
 };
 
@@ -191,6 +210,9 @@ struct lp_header {
     /* Bytes that the profiler itself has moved in this process: chars of system calls, bytes of the block layer. */
     _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
     _Atomic uint32_t own_io_unknown; /* some of that could not be told */
+    /* Of the process, at the last flush. 0: not measured. */
+    _Atomic uint64_t peak_rss_bytes, pss_bytes;
+    _Atomic lp_ref rings[LP_RINGS]; /* of struct lp_ring; 0: no row yet */
     _Atomic lp_ref last_slot;
     lp_ref facts;                                   /* name: JSON text of the unchanging facts */
     lp_ref run_dir, folder;                         /* names: absolute path, "workers/<host>" below it */
@@ -215,12 +237,14 @@ static_assert(sizeof(struct lp_stack) == (1 + LP_STACK_DEPTH) * LP_LINE, "layout
 static_assert(sizeof(struct lp_slot) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_extra) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_billed) * 2 == LP_LINE, "layout");
+static_assert(sizeof(struct lp_ring) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_header) <= 1024, "layout");
 static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 
 #define LP_IMAGE_LAYOUT                                                                                                \
     ((uint32_t)(sizeof(struct lp_header) * 31 + sizeof(struct lp_node) * 37 + sizeof(struct lp_stack) * 41 +           \
-                sizeof(struct lp_slot) * 43 + sizeof(struct lp_counter) * 47 + offsetof(struct lp_header, last_slot)))
+                sizeof(struct lp_slot) * 43 + sizeof(struct lp_counter) * 47 + sizeof(struct lp_extra) * 53 +          \
+                sizeof(struct lp_ring) * 59 + sizeof(struct lp_billed) * 61 + offsetof(struct lp_header, last_slot)))
 
 /* The owner's side. */
 struct lp_image {

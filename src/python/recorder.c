@@ -62,8 +62,8 @@ static int convert_unless_none(PyObject *object, void *truth)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",           "role",         "run_id",   "inherited",
-                               "measure_cpu",       "thread_names", "deferred", "snapshot_interval_s",
+    static char *keywords[] = {"run_dir",           "role",         "run_id",      "inherited",
+                               "measure_cpu",       "thread_names", "deferred",    "snapshot_interval_s",
                                "sample_interval_s", "strict_names", "wait_detail", NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
@@ -512,11 +512,12 @@ static PyMemberDef recorder_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of this process.\n"
-                           "\n"
-                           "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
-                           "thread_names=False, snapshot_interval_s=0, sample_interval_s=0, wait_detail=None). Without\n"
-                           "a run_dir it records nothing. lineprofiler.accounting.Profiler is what programs use.");
+PyDoc_STRVAR(recorder_doc,
+             "One worker of a run: records phases and counters of this process.\n"
+             "\n"
+             "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
+             "thread_names=False, snapshot_interval_s=0, sample_interval_s=0, wait_detail=None). Without\n"
+             "a run_dir it records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, (void *)recorder_doc},           {Py_tp_new, (void *)recorder_new},

@@ -14,10 +14,10 @@
 #define P99_END 68
 #define ENTRIES_END 80
 
-#define MUCH_WAIT 0.5     /* More is drawn bold. */
+#define MUCH_WAIT 0.5      /* More is drawn bold. */
 #define EXPLAINED_WAIT 0.1 /* Of more it is said why. */
 #define MUCH_PREEMPTED 0.1
-#define SMALL_PART 0.005   /* Less would read as 0 %. */
+#define SMALL_PART 0.005 /* Less would read as 0 %. */
 #define WAIT_INDENT 4
 
 #define COUNTER_INDENT 4

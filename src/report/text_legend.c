@@ -49,8 +49,9 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
     if (missing)
         entry(page, "wait n/a", "not measured: there are no CPU times for it");
     if (explained)
-        entry(page, "wait n%:", "why: blocked, the thread had given its core up; preempted, it could have run but found "
-                                "no core; % of the same wall time");
+        entry(page, "wait n%:",
+              "why: blocked, the thread had given its core up; preempted, it could have run but found "
+              "no core; % of the same wall time");
     if (open)
         entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
     if (counters)

@@ -239,7 +239,8 @@ static void raise_figures(struct lp_run_phase *now, struct lp_run_phase *before)
 {
     raise_to(&now->calls, before->calls);
     raise_to(&now->wall_ns, before->wall_ns);
-    if (!takes_cpu_back(now, before)) { /* else what is used from now on would be held back until it makes up for that */
+    if (!takes_cpu_back(now,
+                        before)) { /* else what is used from now on would be held back until it makes up for that */
         raise_to(&now->cpu_ns, before->cpu_ns);
         raise_to(&now->blocked_ns, before->blocked_ns);
         raise_to(&now->preempted_ns, before->preempted_ns);
