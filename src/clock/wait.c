@@ -17,7 +17,7 @@
 #define DESCRIPTORS_MOST 256u
 #define FIRST_NUMBER 3 /* below it the host reads and writes whatever it finds */
 
-#define COST_SHARE 200
+#define COST_SHARE 400
 #define SAVED_MOST_NS 200000
 #define SAVED_ENOUGH_NS (SAVED_MOST_NS / 2) /* to end a rest */
 #define ASKING_MOST_NS 20000u               /* more was no cost: we were off the core meanwhile */

@@ -8,7 +8,7 @@
  * neither. Where schedstat cannot be had, only a time without voluntary switches but with involuntary ones is told:
  * preempted, all of it. The rest is then not measured.
  *
- * Costs: asking takes 1 to 2 us, so no more than 1/200 of a thread's wall time goes to it. Up to some 3,000 switches a
+ * Costs: asking takes 1 to 2 us, so no more than 1/400 of a thread's wall time goes to it. Up to some 1,500 switches a
  * second each is told; beyond that they are put off in stretches of a few ten milliseconds, and told in one sum in the end,
  * so what lasted as long knows it, and what came and went meanwhile does not. One descriptor a thread, at most 1/16 of
  * what the process may have and 256; it is known by its inode before it is used or closed, so a host may close all
