@@ -43,6 +43,7 @@ class Recorder:
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
         strict_names: bool = False,
+        wait_detail: bool | None = None,
     ) -> None: ...
     @property
     def enabled(self) -> bool:

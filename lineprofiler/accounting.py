@@ -74,6 +74,9 @@ class Profiler(_core.Recorder):
         Make the functions of this module use this profiler.
     measure_cpu:
         Measure CPU time too, and with it how long a phase waited.
+    wait_detail:
+        Tell why a phase waited: blocked, or pushed off its core. None, the default, is yes where
+        CPU time is measured: it costs less than 1 % of a thread's time.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
     strict_names:
@@ -110,6 +113,7 @@ class Profiler(_core.Recorder):
         run_id: str | None = None,
         install: bool = False,
         measure_cpu: bool = True,
+        wait_detail: bool | None = None,
         thread_names: bool = False,
         strict_names: bool = False,
         annotate: bool = False,
@@ -126,6 +130,7 @@ class Profiler(_core.Recorder):
         self._options: dict[str, Any] = {
             "role": self._role,
             "measure_cpu": measure_cpu,
+            "wait_detail": wait_detail,
             "thread_names": thread_names,
             "strict_names": strict_names,
             "snapshot_interval_s": snapshot_interval_s,
@@ -142,6 +147,7 @@ class Profiler(_core.Recorder):
                 run_id=run,
                 inherited=run_id is None,
                 measure_cpu=measure_cpu,
+                wait_detail=wait_detail,
                 thread_names=thread_names,
                 deferred=_exits.in_fork_server(),
                 strict_names=strict_names,
@@ -383,6 +389,7 @@ def start(
     enabled: bool | None = None,
     run_id: str | None = None,
     measure_cpu: bool = True,
+    wait_detail: bool | None = None,
     thread_names: bool = False,
     strict_names: bool = False,
     annotate: bool = False,
@@ -409,6 +416,7 @@ def start(
         run_id=run_id,
         install=True,
         measure_cpu=measure_cpu,
+        wait_detail=wait_detail,
         thread_names=thread_names,
         strict_names=strict_names,
         annotate=annotate,

@@ -38,11 +38,13 @@ struct lp_run_record {
     unsigned depth;
     uint64_t calls, wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns, open_child_wall_ns, open_late_wall_ns, open_cpu_ns;
+    uint64_t blocked_ns, preempted_ns, open_blocked_ns, open_preempted_ns;
     uint64_t stride;
-    bool no_cpu, no_open_cpu;    /* cpu_ns, open_cpu_ns are null. */
-    bool sampled_below;          /* Some child has a stride. */
-    size_t hist, n_hist;         /* In document.buckets. */
-    size_t counters, n_counters; /* In document.tallies. */
+    bool no_cpu, no_open_cpu;        /* cpu_ns, open_cpu_ns are null. */
+    bool has_blocked, has_preempted; /* Without the key they were not measured. */
+    bool sampled_below;              /* Some child has a stride. */
+    size_t hist, n_hist;             /* In document.buckets. */
+    size_t counters, n_counters;     /* In document.tallies. */
 };
 
 struct lp_run_slot {

@@ -17,6 +17,8 @@
  *  - cpu_known is false where no CPU time was measured at all: cpu_ns is then meaningless and is shown as "not measured".
  *    nocpu_wall_ns is the part of wall_ns without CPU figures, so wait = wall_ns - nocpu_wall_ns - cpu_ns (not below 0),
  *    and its denominator is wall_ns - nocpu_wall_ns.
+ *  - blocked_ns and preempted_ns are what is known of why threads waited, together at most the wait; what they leave of it
+ *    was not measured. Where blocked_known or preempted_known is false none of that was measured anywhere.
  *  - estimated is set where any contribution was sampled (stride > 1).
  *  - Sums saturate at their type's limit instead of wrapping; saturated is then set and a caveat says so.
  */
@@ -77,11 +79,13 @@ struct lp_run_phase {
     size_t n_children;
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
+    uint64_t blocked_ns, preempted_ns; /* Parts of the wait, open entries included. */
     uint64_t open_calls, open_wall_ns;
     uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
+    bool blocked_known, preempted_known;
     bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
     struct lp_run_spread spread;

@@ -176,6 +176,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     const struct lp_recorder_hooks hooks = {.context = worker, .begin = begin, .thread_name = ask_thread_name};
     if (lp_recorder_init(&worker->recorder, &hooks, options->measure_cpu, options->thread_names) != 0)
         goto no_memory;
+    worker->recorder.wait_detail = options->wait_detail;
     if (lp_worker_make_image_locked(worker) != 0)
         goto no_image;
     if (lp_worker_make_folder(worker) != 0) {
