@@ -500,10 +500,11 @@ PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
                               "\n"
                               "TypeError: it cannot be called.");
 
-PyDoc_STRVAR(wrap_phases_doc, "wrap_phases($self, function, name, /)\n"
-                              "--\n\n"
-                              "Have phase() return what function makes of the Phase, if it has that name; without a name\n"
-                              "of every one. Where function raises an Exception, the Phase itself is returned.");
+PyDoc_STRVAR(wrap_phases_doc,
+             "wrap_phases($self, function, name, /)\n"
+             "--\n\n"
+             "Have phase() return what function makes of the Phase, if it has that name; without a name\n"
+             "of every one. Where function raises an Exception, the Phase itself is returned.");
 
 PyDoc_STRVAR(note_in_metadata_doc, "note_in_metadata($self, key, text, /)\n"
                                    "--\n\n"

@@ -320,9 +320,8 @@ static int note_locked(int folder, const struct lp_worker *worker, const struct 
         while (line[-1] != '\n')
             line--;
         if (!memmem(line, (size_t)(last - line), key->bytes, key->len)) {
-            const struct piece pieces[] = {{text, (size_t)(last - text)},
-                                           {member->bytes, member->len},
-                                           {last, len - (size_t)(last - text)}};
+            const struct piece pieces[] = {
+                {text, (size_t)(last - text)}, {member->bytes, member->len}, {last, len - (size_t)(last - text)}};
             failed = write_whole(folder, worker, pieces, sizeof pieces / sizeof *pieces);
         }
     }
