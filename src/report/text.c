@@ -32,6 +32,7 @@ static const run_section run_sections[] = {
     lp_report_text_header,
     all_roles,
     lp_report_text_legend,
+    lp_report_text_backends,
     lp_report_text_caveats,
 };
 

@@ -161,6 +161,29 @@ struct lp_run_unreadable {
     char *reason; /* One line. */
 };
 
+/* What became of a heavy profiler's window. */
+enum lp_run_backend_state {
+    LP_BACKEND_OPEN,       /* The tool had started, and its end was not noted. */
+    LP_BACKEND_WRITTEN,    /* The artifact is there. */
+    LP_BACKEND_NONE,       /* There is none; reason says why. */
+    LP_BACKEND_MISSING,    /* It was written, but is not there any more. */
+    LP_BACKEND_UNREADABLE, /* path is the note, and reason why it could not be read. */
+    LP_BACKEND_UNNOTED     /* An artifact without a note. */
+};
+
+/* A worker's window. Of an unreadable or missing note only worker, path and state are known. Strings are Owned. */
+struct lp_run_backend {
+    struct lp_text worker, role, backend, window_phase; /* bytes is NULL where it is not known. */
+    struct lp_text reason, error;                       /* bytes is NULL: none. error is the last one. */
+    char *path;                                         /* Relative to the run directory; NULL: none. */
+    uint64_t start, end, entries;
+    uint64_t bytes; /* Of the artifact; 0 without one. */
+    uint64_t errors;
+    size_t worker_index; /* In lp_run.workers; SIZE_MAX: not among them. */
+    enum lp_run_backend_state state;
+    bool cut_off; /* Open, and the worker has ended: nothing will be written. */
+};
+
 struct lp_run_superseded {
     struct lp_text run_id;
     size_t n_workers;    /* Readable ones. */
@@ -209,6 +232,8 @@ struct lp_run {
     size_t n_superseded;
     struct lp_run_caveat *caveats;
     size_t n_caveats;
+    struct lp_run_backend *backends; /* Sorted by role, backend, state, reason, worker. */
+    size_t n_backends;
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };
 

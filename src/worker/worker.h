@@ -101,6 +101,10 @@ void lp_worker_resume(void);
 void lp_worker_resume_by(void (*soon)(void));
 
 /* Borrowed; they change in a forked child at its first phase. */
+/* Adds "key":"note" to what metadata.json says of the worker's run, if it says nothing of that key. 0, or -1 with errno:
+   it could not be written, or is no file as we write it (EINVAL), or was locked by another for seconds (EBUSY). */
+int lp_metadata_note(struct lp_worker *worker, const char *key, const char *note);
+
 const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uuid8> */
 const char *lp_worker_run_id(const struct lp_worker *worker);
 const char *lp_worker_run_dir(const struct lp_worker *worker);
