@@ -43,6 +43,7 @@ class Recorder:
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
         strict_names: bool = False,
+        measure_pss: bool = False,
     ) -> None: ...
     @property
     def enabled(self) -> bool:
