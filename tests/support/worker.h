@@ -70,7 +70,7 @@ static inline const char *fault_of_document(const json_t *document)
         "library",  "runtime",    "command",  "machine",       "run_id_origin",
         "settings", "started",    "written",  "state",         "ended",
         "flush",    "clock",      "image",    "troubles",      "own_io",
-        "memory",   "threads",
+        "memory",   "samples",    "threads",
     };
     size_t i = 0, j;
     const char *key;
