@@ -217,7 +217,6 @@ struct lp_header {
     _Atomic uint32_t ended; /* LP_END_KNOWN and a status; written by others than the owner too */
     uint32_t measure_cpu;
     _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
-    _Atomic uint64_t peak_rss_bytes, pss_bytes; /* at the last flush; 0: not measured */
 };
 
 static_assert(sizeof(struct lp_core) == LP_LINE, "a node's figures are one cache line");
