@@ -64,16 +64,17 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
 {
     static char *keywords[] = {"run_dir",           "role",         "run_id",      "inherited",
                                "measure_cpu",       "thread_names", "deferred",    "snapshot_interval_s",
-                               "sample_interval_s", "strict_names", "wait_detail", NULL};
+                               "sample_interval_s", "strict_names", "wait_detail", "measure_pss",
+                               NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
     int wait_detail = LP_WAIT_DETAIL_DEFAULT;
-    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&:Recorder", keywords, lpy_convert_optional_path,
+    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0, measure_pss = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&p:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path,
                                      (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
                                      &options->snapshot_interval_s, &options->sample_interval_s, &strict_names,
-                                     convert_unless_none, (void *)&wait_detail))
+                                     convert_unless_none, (void *)&wait_detail, &measure_pss))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -84,6 +85,7 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     options->wait_detail = wait_detail;
     options->thread_names = thread_names;
     options->deferred = deferred;
+    options->measure_pss = measure_pss;
     opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;

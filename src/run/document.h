@@ -69,6 +69,9 @@ struct lp_run_document {
     bool ended;                  /* Its process is gone, and it did not close. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
     bool closed, measure_cpu, thread_names, private_image, run_id_generated;
+    struct lp_run_machine machine; /* Its texts are the two below. */
+    struct lp_span kernel, cpu_model;
+    uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */
     bool short_of_memory; /* Its troubles say so: histograms may lack entries. */
 
     struct lp_run_slot *slots; /* Owned, as all arrays here. */
@@ -94,6 +97,9 @@ void lp_run_document_release(struct lp_run_document *document);
 /* The last nodes of the array, of one slot: the half of the parser that is in document_nodes.c. */
 int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *slot, const json_t *nodes,
                           struct lp_run_fault *fault);
+
+/* The machine and the memory: the part that is in document_machine.c. */
+int lp_run_document_machine(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
 
 /* Decodes a string marked *text* in docs/format.md. */
 int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,

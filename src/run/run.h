@@ -116,6 +116,16 @@ struct lp_run_trouble {
 
 enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE };
 
+/* What a worker said of the machine that it ran on, and what of it was its to use. Texts are Owned. */
+struct lp_run_machine {
+    uint64_t cores;              /* Online; 0: not known. */
+    uint64_t cores_usable;       /* In its affinity mask; 0: not known. */
+    double cpu_limit_cores;      /* Of its control group; infinite: none. NaN: not known. */
+    uint64_t ram_bytes;          /* 0: not known. */
+    uint64_t memory_limit_bytes; /* Of its control group; UINT64_MAX: none. 0: not known. */
+    struct lp_text kernel, cpu_model; /* bytes is NULL where it is not known. */
+};
+
 /* One process that recorded. Strings are Owned. */
 struct lp_run_worker {
     struct lp_text worker;                              /* w_<run>_<pid>_<uuid8> */
@@ -128,6 +138,8 @@ struct lp_run_worker {
     struct lp_run_stamp started, written;
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
+    struct lp_run_machine machine;
+    uint64_t peak_rss_bytes, pss_bytes; /* As of its last write; 0: not measured. */
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
     uint64_t calls;                              /* Entries that ended, of all its phases together. */

@@ -509,6 +509,24 @@ static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+static void emit_measured(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    lp_emit_key(emit, key);
+    if (value)
+        lp_emit_u64(emit, value);
+    else
+        lp_emit_null(emit);
+}
+
+static void emit_memory(struct lp_emit *emit, const struct lp_header *header)
+{
+    lp_emit_key(emit, "memory");
+    lp_emit_open(emit, '{');
+    emit_measured(emit, "peak_rss_bytes", GET(header->peak_rss_bytes));
+    emit_measured(emit, "pss_bytes", GET(header->pss_bytes));
+    lp_emit_close(emit, '}');
+}
+
 static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
 {
     struct lp_samples_told told = lp_samples_told(view, LP_RING_PROCESS);
@@ -580,6 +598,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
     emit_own_io(emit, header);
+    emit_memory(emit, header);
     emit_samples(emit, view);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
