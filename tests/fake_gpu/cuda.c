@@ -17,7 +17,7 @@ enum { NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CA
 #define STREAMS 16
 
 struct context {
-    int unused;
+    unsigned long long number;
 };
 
 struct stream {
@@ -26,6 +26,7 @@ struct stream {
 };
 
 struct event {
+    unsigned long long context; /* its number */
     uint64_t time_ns;
     bool recorded;
 };
@@ -36,6 +37,7 @@ static struct stream streams[STREAMS]; /* guarded by lock; the first is the defa
 static uint64_t now_ns;                /* guarded by lock */
 static pid_t initialized_by;           /* guarded by lock */
 static int live_events;                /* guarded by lock */
+static int users;                      /* guarded by lock: of the primary context */
 static __thread struct context *current;
 static __thread pid_t current_in;
 
@@ -67,23 +69,37 @@ int cuInit(unsigned flags)
     return forked ? NOT_INITIALIZED : SUCCESS; /* as the driver has it in a child of a process that used it */
 }
 
+/* Of the first of two devices; the other one is never used. */
 PUBLIC int cuDevicePrimaryCtxRetain(struct context **context, int device);
 int cuDevicePrimaryCtxRetain(struct context **context, int device)
 {
-    (void)device;
-    fake_log("cuDevicePrimaryCtxRetain");
+    if (device != 0)
+        abort();
     *context = &primary;
+    pthread_mutex_lock(&lock);
+    int before = users++;
+    pthread_mutex_unlock(&lock);
+    fake_log(before ? "cuDevicePrimaryCtxRetain" : "context made");
     return ready();
 }
 
-PUBLIC int cuCtxCreate_v2(struct context **context, unsigned flags, int device);
-int cuCtxCreate_v2(struct context **context, unsigned flags, int device)
+PUBLIC int cuDevicePrimaryCtxRelease_v2(int device);
+int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)flags;
     (void)device;
-    fake_log("cuCtxCreate");
-    *context = &primary;
+    pthread_mutex_lock(&lock);
+    users--;
+    pthread_mutex_unlock(&lock);
     return ready();
+}
+
+PUBLIC int fake_users(void);
+int fake_users(void)
+{
+    pthread_mutex_lock(&lock);
+    int n = users;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
 PUBLIC int cuCtxSetCurrent(struct context *context);
@@ -133,12 +149,72 @@ int fake_live_events(void)
     return n;
 }
 
+/* Another context takes the place of the first one, and its address. */
+PUBLIC void fake_replace_context(void);
+void fake_replace_context(void)
+{
+    pthread_mutex_lock(&lock);
+    primary.number++;
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- what a profiler does ----------------------------------------------------------- */
 
 PUBLIC int cuCtxGetCurrent(struct context **context);
 int cuCtxGetCurrent(struct context **context)
 {
     *context = ready() == SUCCESS && current_in == getpid() ? current : NULL;
+    return ready();
+}
+
+PUBLIC int cuCtxGetId(const struct context *context, unsigned long long *number);
+int cuCtxGetId(const struct context *context, unsigned long long *number)
+{
+    pthread_mutex_lock(&lock);
+    *number = context->number;
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+
+PUBLIC int cuCtxPushCurrent_v2(struct context *context);
+int cuCtxPushCurrent_v2(struct context *context)
+{
+    if (current)
+        abort(); /* one is enough here */
+    current = context;
+    current_in = getpid();
+    return ready();
+}
+
+PUBLIC int cuCtxPopCurrent_v2(struct context **context);
+int cuCtxPopCurrent_v2(struct context **context)
+{
+    *context = current;
+    current = NULL;
+    return ready();
+}
+
+PUBLIC int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count)
+{
+    *count = 2;
+    return ready();
+}
+
+PUBLIC int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return ready();
+}
+
+PUBLIC int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    pthread_mutex_lock(&lock);
+    *flags = 0;
+    *active = device == 0 && users > 0;
+    pthread_mutex_unlock(&lock);
     return ready();
 }
 
@@ -191,6 +267,8 @@ int cuStreamIsCapturing(uintptr_t stream, int *status)
     int elsewhere = 0;
     if (!current || ready())
         return INVALID_CONTEXT;
+    if (!stream_of(stream))
+        return INVALID_HANDLE;
     pthread_mutex_lock(&lock);
     *status = stream_of(stream)->capture;
     for (int i = 1; stream == 0 && i < STREAMS; i++)
@@ -207,19 +285,10 @@ int cuEventCreate(struct event **event, unsigned flags)
         return INVALID_CONTEXT;
     *event = calloc(1, sizeof **event);
     pthread_mutex_lock(&lock);
+    (*event)->context = primary.number;
     live_events++;
     pthread_mutex_unlock(&lock);
     return *event ? SUCCESS : INVALID_VALUE;
-}
-
-PUBLIC int cuEventDestroy_v2(struct event *event);
-int cuEventDestroy_v2(struct event *event)
-{
-    free(event);
-    pthread_mutex_lock(&lock);
-    live_events--;
-    pthread_mutex_unlock(&lock);
-    return SUCCESS;
 }
 
 PUBLIC int cuEventRecord(struct event *event, uintptr_t stream);
@@ -232,6 +301,8 @@ int cuEventRecord(struct event *event, uintptr_t stream)
     if (!on)
         return INVALID_HANDLE;
     pthread_mutex_lock(&lock);
+    if (event->context != primary.number)
+        abort(); /* nobody knows what the driver does then */
     int captures = on->capture;
     event->time_ns = on->end_ns > now_ns ? on->end_ns : now_ns;
     event->recorded = !captures;
@@ -245,6 +316,8 @@ int cuEventQuery(struct event *event)
     if (ready())
         return NOT_INITIALIZED;
     pthread_mutex_lock(&lock);
+    if (event->context != primary.number)
+        abort();
     bool done = event->time_ns <= now_ns;
     pthread_mutex_unlock(&lock);
     return done ? SUCCESS : NOT_READY;
