@@ -29,6 +29,10 @@ static const struct trouble troubles[] = {
      "it had ended before, with its thread or with the phase around it"},
     {"failed_callbacks", "failed_callbacks", "call of an on_snapshot function raised",
      "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
+    {"failed_samples", "failed_flushes", "write of resource samples failed", "writes of resource samples failed",
+     "until one succeeded again they waited in memory, where there is room for 63"},
+    {"unread_io", "troubles", "entry of a phase with io=True has no bytes",
+     "entries of phases with io=True have no bytes", "/proc could not be read, or it was left on another thread"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
 

@@ -5,6 +5,7 @@
 #include "clock/cpu.h"
 #include "process/other.h"
 #include "worker/internal.h"
+#include "worker/samples.h"
 
 #define HIST_TRIES 4
 #define STACKS_BUDGET ((size_t)1 << 26) /* readings of a stack in one document */
@@ -19,6 +20,7 @@ static const char *const trouble_names[LP_TROUBLE_KINDS] = {
     [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
     [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
+    [LP_TROUBLE_FAILED_SAMPLES] = "failed_samples",   [LP_TROUBLE_UNREAD_IO] = "unread_io",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
@@ -377,6 +379,7 @@ static void emit_node(struct lp_emit *emit, const struct open_stacks *open, cons
         lp_emit_u64(emit, parent ? parent->index : 0);
         lp_emit_key(emit, "name");
         lp_emit_text(emit, name ? name->bytes : "", name ? name->len : 0);
+        emit_if(emit, "id", GET(node->sampled) ? ref : 0);
         take_figures(&figures, open, node, ref);
         emit_figures(emit, view, &figures);
         emit_histogram(emit, &figures.hist);
@@ -432,6 +435,16 @@ static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
     emit_if(emit, "write_chars", GET(header->own_write_chars));
     emit_if(emit, "read_bytes", GET(header->own_read_bytes));
     emit_if(emit, "write_bytes", GET(header->own_write_bytes));
+    lp_emit_close(emit, '}');
+}
+
+static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
+{
+    struct lp_samples_told told = lp_samples_told(view, LP_RING_PROCESS);
+    lp_emit_key(emit, "samples");
+    lp_emit_open(emit, '{');
+    emit_if(emit, "taken", told.taken);
+    emit_if(emit, "lost", told.lost);
     lp_emit_close(emit, '}');
 }
 
@@ -496,6 +509,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
     emit_own_io(emit, header);
+    emit_samples(emit, view);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');

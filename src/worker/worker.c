@@ -68,6 +68,7 @@ int lp_worker_make_image_locked(struct lp_worker *worker)
 {
     lp_identity_read(&worker->identity);
     worker->started = lp_stamp_now();
+    worker->sampler = (struct lp_sampler){0};
     if (lp_worker_make_names(worker) != 0 || lp_image_create(&worker->recorder.image, worker->name) != 0)
         return -1;
     if (lp_worker_put_facts(worker) != 0) {

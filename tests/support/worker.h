@@ -69,7 +69,8 @@ static inline const char *fault_of_document(const json_t *document)
         "launcher", "job",        "boot_id",  "pid_namespace", "process_start_ticks",
         "library",  "runtime",    "command",  "run_id_origin", "settings",
         "started",  "written",    "state",    "ended",         "flush",
-        "clock",    "image",      "troubles", "own_io",        "threads",
+        "clock",    "image",      "troubles", "own_io",        "samples",
+        "threads",
     };
     size_t i = 0, j;
     const char *key;
