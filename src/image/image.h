@@ -203,7 +203,7 @@ struct lp_header {
     _Atomic uint64_t troubles[LP_TROUBLES];
     /* Bytes that the profiler itself has moved in this process: chars of system calls, bytes of the block layer. */
     _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
-    _Atomic uint32_t own_io_unknown; /* some of that could not be told */
+    _Atomic uint32_t own_io_unknown; /* how often it could not be told what they were */
     /* Of the process, at the last flush. 0: not measured. */
     _Atomic uint64_t peak_rss_bytes, pss_bytes;
     _Atomic lp_ref rings[LP_RINGS]; /* of struct lp_ring; 0: no row yet */

@@ -118,7 +118,7 @@ void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
     if (cost_chars == 0) {
-        atomic_store(&header->own_io_unknown, 1);
+        atomic_fetch_add(&header->own_io_unknown, 1);
         return;
     }
     atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars + cost_chars);
