@@ -69,6 +69,8 @@ int lp_worker_make_image_locked(struct lp_worker *worker)
     lp_identity_read(&worker->identity);
     worker->started = lp_stamp_now();
     worker->sampler = (struct lp_sampler){0};
+    lp_gpu_watch_forget(worker->gpus);
+    worker->gpus = lp_gpu_watch_new(worker);
     if (lp_worker_make_names(worker) != 0 || lp_image_create(&worker->recorder.image, worker->name) != 0)
         return -1;
     if (lp_worker_put_facts(worker) != 0) {
@@ -146,6 +148,7 @@ static size_t ask_thread_name(void *context, char *name, size_t size)
 
 static void free_parts(struct lp_worker *worker)
 {
+    lp_gpu_watch_end(worker->gpus);
     free(worker->run_dir);
     free(worker->run_id);
     free(worker->role);
