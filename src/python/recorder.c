@@ -62,9 +62,18 @@ static int convert_unless_none(PyObject *object, void *truth)
 
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",           "role",         "run_id",      "inherited",
-                               "measure_cpu",       "thread_names", "deferred",    "snapshot_interval_s",
-                               "sample_interval_s", "strict_names", "wait_detail", "measure_pss",
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "deferred",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               "strict_names",
+                               "wait_detail",
+                               "measure_pss",
                                NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
