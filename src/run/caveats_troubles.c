@@ -29,6 +29,8 @@ static const struct trouble troubles[] = {
      "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
     {"failed_samples", "failed_flushes", "write of resource samples failed", "writes of resource samples failed",
      "until one succeeded again they waited in memory, where there is room for 63"},
+    {"gpu_timeouts", "troubles", "time the GPU driver did not answer", "times the GPU driver did not answer",
+     "its figures are missing for so long; the program was not held up"},
     {"unread_io", "troubles", "entry of a phase with io=True has no bytes",
      "entries of phases with io=True have no bytes", "/proc could not be read, or it was left on another thread"},
 };

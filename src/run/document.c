@@ -214,9 +214,7 @@ static int figure_within(const json_t *json, const char *object_key, const char 
 
 static int parse_sampling(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
-    return figure_within(json, "memory", "peak_rss_bytes", &document->peak_rss_bytes, fault) < 0 ||
-                   figure_within(json, "memory", "pss_bytes", &document->pss_bytes, fault) < 0 ||
-                   figure_within(json, "samples", "taken", &document->samples_taken, fault) < 0 ||
+    return figure_within(json, "samples", "taken", &document->samples_taken, fault) < 0 ||
                    figure_within(json, "samples", "lost", &document->samples_lost, fault) < 0
                ? -1
                : 0;
@@ -302,8 +300,8 @@ int lp_run_document_parse(struct lp_run_document *document, const char *bytes, s
     if (parse_format(json, fault) < 0 || parse_process(document, json, fault) < 0 ||
         parse_job(document, json, fault) < 0 || parse_command(json, fault) < 0 ||
         parse_origin(document, json, fault) < 0 || parse_settings(document, json, fault) < 0 ||
-        parse_state(document, json, fault) < 0 || parse_troubles(document, json, fault) < 0 ||
-        parse_sampling(document, json, fault) < 0)
+        lp_run_document_machine(document, json, fault) < 0 || parse_state(document, json, fault) < 0 ||
+        parse_troubles(document, json, fault) < 0 || parse_sampling(document, json, fault) < 0)
         return -1;
     return parse_threads(document, json, fault);
 }

@@ -21,6 +21,15 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
     return value < limit ? value : limit;
 }
 
+/* What of a wait is known to be blocked or preempted: together at most all of it. */
+static void even_out_wait(struct lp_run_figures *figures)
+{
+    uint64_t base_ns = figures->wall_ns - figures->nocpu_wall_ns;
+    uint64_t wait_ns = base_ns > figures->cpu_ns ? base_ns - figures->cpu_ns : 0;
+    figures->preempted_ns = at_most(figures->preempted_ns, wait_ns);
+    figures->blocked_ns = at_most(figures->blocked_ns, wait_ns - figures->preempted_ns);
+}
+
 /* Every figure of a record is below 2^63, so that ended and open together do not overflow. */
 struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
 {
@@ -33,11 +42,16 @@ struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
         .ended_wall_ns = record->wall_ns,
         .stride = record->stride,
         .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
+        .blocked_ns = record->blocked_ns + (record->no_open_cpu ? 0 : record->open_blocked_ns),
+        .preempted_ns = record->preempted_ns + (record->no_open_cpu ? 0 : record->open_preempted_ns),
+        .blocked_seen = record->has_blocked,
+        .preempted_seen = record->has_preempted,
     };
     figures.child_wall_ns = at_most(record->child_wall_ns + record->open_child_wall_ns, figures.wall_ns);
     figures.late_wall_ns = at_most(record->late_wall_ns + record->open_late_wall_ns, figures.wall_ns);
     figures.nocpu_wall_ns = (record->no_cpu ? record->wall_ns : at_most(record->nocpu_wall_ns, record->wall_ns)) +
                             (record->no_open_cpu ? record->open_wall_ns : 0);
+    even_out_wait(&figures);
     return figures;
 }
 

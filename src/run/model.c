@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "run/backends.h"
 #include "run/fold.h"
 #include "run/samples_load.h"
 
@@ -26,6 +27,7 @@ void lp_run_free(struct lp_run *run)
         lp_text_release(&run->superseded[i].run_id);
     for (size_t i = 0; i < run->n_caveats; i++)
         free(run->caveats[i].text);
+    lp_run_backends_release(run);
     lp_text_release(&run->run_id);
     free(run->roles);
     free(run->workers);
