@@ -10,7 +10,7 @@
 
 double lp_analysis_peak_rss(const struct lp_run_worker *worker)
 {
-    double peak = worker->peak_rss_bytes != UINT64_MAX ? (double)worker->peak_rss_bytes : NAN;
+    double peak = worker->peak_rss_bytes != 0 ? (double)worker->peak_rss_bytes : NAN;
     if (worker->samples && worker->samples->rss_bytes.n && !(peak >= (double)worker->samples->rss_bytes.peak))
         peak = (double)worker->samples->rss_bytes.peak;
     return peak;
@@ -39,7 +39,7 @@ static void add_worker(struct lp_analysis_memory *memory, const struct lp_run_wo
     memory->current_bytes += (double)rss->last;
     memory->peak_bytes += lp_analysis_peak_rss(worker);
     memory->growth_bytes += (double)rss->last - (double)rss->first;
-    memory->pss_bytes += worker->pss_bytes != UINT64_MAX ? (double)worker->pss_bytes : NAN;
+    memory->pss_bytes += worker->pss_bytes != 0 ? (double)worker->pss_bytes : NAN;
     if (isnan(trend))
         return;
     memory->trend_per_h = (memory->n_trends++ > 0 ? memory->trend_per_h : 0) + trend;
