@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "report/json_facts.h"
+#include "report/json_usage.h"
 #include "report/json_value.h"
 #include "report/report.h"
 
@@ -170,6 +171,8 @@ static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
         counters(emit, role->role->tree);
         lp_emit_newline(emit);
         phases(emit, role);
+        lp_emit_newline(emit);
+        lp_report_json_role_usage(emit, analysis, i);
         lp_emit_close(emit, '}');
     }
     lp_emit_close(emit, ']');
@@ -205,6 +208,8 @@ static int write_json(const struct lp_analysis *analysis, const struct lp_report
     run(&emit, analysis);
     lp_emit_newline(&emit);
     roles(&emit, analysis);
+    lp_emit_newline(&emit);
+    lp_report_json_usage(&emit, analysis);
     lp_report_json_facts(&emit, analysis->run);
     lp_emit_close(&emit, '}');
     lp_emit_raw(&emit, "\n", 1);
