@@ -239,6 +239,7 @@ class Node(_Record):
     """The figures of one path: a phase below the phases around it."""
 
     __slots__ = (
+        "blocked_ns",
         "calls",
         "child_wall_ns",
         "counters",
@@ -252,6 +253,7 @@ class Node(_Record):
         "open_calls",
         "open_wall_ns",
         "path",
+        "preempted_ns",
         "saturated",
         "stride",
         "wall_ns",
@@ -266,6 +268,10 @@ class Node(_Record):
     """Wall time, that of open entries up to the flush included."""
     cpu_ns: int | None
     """CPU time of the thread in them; None: not measured."""
+    blocked_ns: int | None
+    """The part of wait_ns that the thread is known to have been blocked; None: not measured."""
+    preempted_ns: int | None
+    """The part of wait_ns that it could have run but found no core; None: not measured."""
     nocpu_wall_ns: int
     """The part of wall_ns for which CPU time was not measured."""
     child_wall_ns: int

@@ -56,8 +56,8 @@ static void take_block(struct lp_sha256 *hash)
 void lp_sha256_init(struct lp_sha256 *hash)
 {
     /* Of the square roots of the first eight primes. */
-    *hash = (struct lp_sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
-                                         0x1f83d9ab, 0x5be0cd19}};
+    *hash = (struct lp_sha256){
+        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void lp_sha256_add(struct lp_sha256 *hash, const void *bytes, size_t len)

@@ -171,8 +171,8 @@ static bool lists(const char *controllers, const char *controller)
 
 /* The process's groups, as /proc/self/cgroup names them; NULL where it names none. Into its text. */
 struct groups {
-    const char *unified;                               /* version 2 */
-    const char *cpu, *cpu_controllers;                 /* version 1, and what is mounted together with it */
+    const char *unified;               /* version 2 */
+    const char *cpu, *cpu_controllers; /* version 1, and what is mounted together with it */
     const char *memory, *memory_controllers;
 };
 
@@ -232,7 +232,6 @@ void lp_cgroup_read(struct lp_cgroup *cgroup, const char *root)
     find_groups(&groups, text);
     cgroup->cpu_nanocores = groups.cpu ? limit_v1(root, "cpu", groups.cpu_controllers, groups.cpu, cpu_v1)
                                        : limit_v2(root, groups.unified, cpu_v2);
-    cgroup->memory_bytes = groups.memory
-                               ? limit_v1(root, "memory", groups.memory_controllers, groups.memory, memory_v1)
-                               : limit_v2(root, groups.unified, memory_v2);
+    cgroup->memory_bytes = groups.memory ? limit_v1(root, "memory", groups.memory_controllers, groups.memory, memory_v1)
+                                         : limit_v2(root, groups.unified, memory_v2);
 }

@@ -61,8 +61,8 @@ static void close_all(void)
     struct rlimit limit;
     if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0)
         return;
-    rlim_t n = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST_DESCRIPTORS ? limit.rlim_cur
-                                                                                         : MOST_DESCRIPTORS;
+    rlim_t n =
+        getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST_DESCRIPTORS ? limit.rlim_cur : MOST_DESCRIPTORS;
     for (unsigned fd = 3; fd < n; fd++)
         close((int)fd);
 }
@@ -125,7 +125,8 @@ RUNS_ON_A_BORROWED_STACK static int in_between(void *context)
     struct run *run = context;
     pid_t pid;
     int status = -1;
-    if (set_up() && posix_spawn(&pid, run->git, &run->actions, &run->attributes, run->arguments, run->environment) == 0) {
+    if (set_up() &&
+        posix_spawn(&pid, run->git, &run->actions, &run->attributes, run->arguments, run->environment) == 0) {
         close(WRITE_END);
         bool whole = take_all(run);
         run->succeeded = whole && ended_before(pid, &status, atomic_load(run->until_ns)) && WIFEXITED(status) &&

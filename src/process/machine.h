@@ -17,8 +17,8 @@ struct lp_machine {
     uint64_t cores_usable; /* in the affinity mask of the process's main thread; 0: unknown */
     uint64_t ram_bytes;    /* 0: unknown */
     struct lp_cgroup limits;
-    char kernel[65];     /* its release; "" unknown */
-    char cpu_model[64];  /* "" unknown */
+    char kernel[65];    /* its release; "" unknown */
+    char cpu_model[64]; /* "" unknown */
 };
 
 /* root stands before the paths of /proc and /sys: "" but in tests. */

@@ -21,11 +21,11 @@
 enum lp_dirty { LP_DIRTY_UNKNOWN, LP_DIRTY_NO, LP_DIRTY_YES };
 
 struct lp_provenance {
-    bool found;                      /* there is a repository */
-    char commit[LP_COMMIT_BYTES];    /* 40 or 64 hexadecimal digits; "" unknown, or there is none yet */
-    char branch[256];                /* "" unknown, or none */
-    enum lp_dirty dirty;             /* whether tracked files differ from the commit */
-    char difference[LP_SHA256_HEX];  /* SHA-256 of "git diff HEAD"; "" unless dirty */
+    bool found;                     /* there is a repository */
+    char commit[LP_COMMIT_BYTES];   /* 40 or 64 hexadecimal digits; "" unknown, or there is none yet */
+    char branch[256];               /* "" unknown, or none */
+    enum lp_dirty dirty;            /* whether tracked files differ from the commit */
+    char difference[LP_SHA256_HEX]; /* SHA-256 of "git diff HEAD"; "" unless dirty */
 };
 
 /* folders: absolute, looked at in this order, ended by NULL. Blocks as long as file systems do, and git no longer than

@@ -97,17 +97,19 @@ static PyObject *make_counter(const void *elements, size_t i)
 static PyObject *from_phase(const struct lp_run_phase *phase)
 {
     PyObject *cpu_ns = phase->cpu_known ? PyLong_FromUnsignedLongLong(phase->cpu_ns) : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:K,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
-                         (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns",
-                         cpu_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns",
-                         (unsigned long long)phase->child_wall_ns, "late_wall_ns",
-                         (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
-                         "open_wall_ns", (unsigned long long)phase->open_wall_ns, "ended_wall_ns",
-                         (unsigned long long)phase->ended_wall_ns, "stride", (unsigned long long)phase->stride_min,
-                         (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers,
-                         "estimated", PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated),
-                         "is_thread", PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
-                         make_tuple(phase->counters, phase->n_counters, make_counter));
+    PyObject *blocked_ns = from_known(phase->blocked_known, (int64_t)phase->blocked_ns);
+    PyObject *preempted_ns = from_known(phase->preempted_known, (int64_t)phase->preempted_ns);
+    return Py_BuildValue(
+        "{s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
+        (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns",
+        blocked_ns, "preempted_ns", preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns,
+        "child_wall_ns", (unsigned long long)phase->child_wall_ns, "late_wall_ns",
+        (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls, "open_wall_ns",
+        (unsigned long long)phase->open_wall_ns, "ended_wall_ns", (unsigned long long)phase->ended_wall_ns, "stride",
+        (unsigned long long)phase->stride_min, (unsigned long long)phase->stride_max, "workers",
+        (unsigned long long)phase->workers, "estimated", PyBool_FromLong(phase->estimated), "saturated",
+        PyBool_FromLong(phase->saturated), "is_thread", PyBool_FromLong(phase->is_thread), "hist",
+        from_hist(&phase->hist), "counters", make_tuple(phase->counters, phase->n_counters, make_counter));
 }
 
 static int append_phase(PyObject *list, const struct lp_run_phase *phase, PyObject *path)

@@ -199,5 +199,6 @@ void lp_report_json_facts(struct lp_emit *emit, const struct lp_run *run)
     hosts(emit, run);
     lp_emit_newline(emit);
     superseded(emit, run);
+    lp_report_json_backends(emit, run);
     losses(emit, run);
 }

@@ -55,8 +55,7 @@ static int parse_machine(struct lp_run_document *document, const json_t *json, s
     struct lp_run_machine *machine = &document->machine;
     if (count_if_there(json, "cores", &machine->cores, fault) < 0 ||
         count_if_there(json, "cores_usable", &machine->cores_usable, fault) < 0 ||
-        count_if_there(json, "ram_bytes", &machine->ram_bytes, fault) < 0 ||
-        parse_limits(machine, json, fault) < 0 ||
+        count_if_there(json, "ram_bytes", &machine->ram_bytes, fault) < 0 || parse_limits(machine, json, fault) < 0 ||
         text_if_there(document, json, "kernel", &document->kernel, fault) < 0 ||
         text_if_there(document, json, "cpu_model", &document->cpu_model, fault) < 0)
         return lp_run_fault_within(fault, "machine.");

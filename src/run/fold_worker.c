@@ -3,6 +3,7 @@
 
 #include "run/fold.h"
 #include "run/hist.h"
+#include "run/samples_load.h"
 
 /* The deepest open node of a slot; the one open longest of several. NULL if nothing is open. */
 static const struct lp_run_record *deepest_open(const struct lp_run_record *records, size_t n)
@@ -166,6 +167,8 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
+        .samples_taken = document->samples_taken,
+        .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
@@ -200,5 +203,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     }
     free(worker->troubles);
     free(worker->open);
+    free(worker->phase_ids);
+    lp_run_samples_free(worker->samples);
     *worker = (struct lp_run_worker){0};
 }

@@ -91,7 +91,8 @@ static void take_memory(struct lp_worker *worker)
     if (memory.peak_rss_bytes > atomic_load(&header->peak_rss_bytes)) /* the host may have set it back */
         atomic_store(&header->peak_rss_bytes, memory.peak_rss_bytes);
     if (worker->measure_pss)
-        atomic_store(&header->pss_bytes, memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
+        atomic_store(&header->pss_bytes,
+                     memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
 }
 
 static struct lp_stamp moment(struct lp_worker *worker)
@@ -129,7 +130,7 @@ void lp_own_io_add(struct lp_worker *worker, const struct lp_io *moved)
 {
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     if (!moved) {
-        atomic_store(&header->own_io_unknown, 1);
+        atomic_fetch_add(&header->own_io_unknown, 1);
         return;
     }
     atomic_fetch_add(&header->own_read_chars, moved->read_chars);

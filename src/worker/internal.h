@@ -16,6 +16,7 @@
 #include "process/io.h"
 #include "process/stamp.h"
 #include "worker/describe.h"
+#include "worker/gpu.h"
 #include "worker/sample.h"
 #include "worker/worker.h"
 
@@ -68,6 +69,7 @@ struct lp_worker {
     uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
     struct lp_stamp started;
     struct lp_sampler sampler; /* the keeper's own */
+    struct lp_gpu_watch *gpus; /* Owned; NULL: none. The keeper's own, or of who has stopped it. */
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */

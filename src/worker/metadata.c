@@ -1,6 +1,6 @@
 /*
  * metadata.json: one line per run id (docs/format.md), added by the run's first worker, which later adds to it what the
- * run came from.
+ * run came from; any worker may note a text in it.
  *
  * Many ranks may start at once, on file systems where locks lie; what is right everywhere is that O_EXCL creates a file
  * once and that rename replaces it whole. So a lock file is the lock, a line is added to a copy, and the copy is renamed
@@ -196,30 +196,37 @@ static int add_locked(int folder, const struct lp_worker *worker, bool *added)
     return failed;
 }
 
-/* The provenance goes before the end of the entry, which is the end of its line but for a comma. */
-static int describe_locked(int folder, const struct lp_metadata_place *place, const char *provenance,
-                           size_t provenance_len)
+/* Where the members of the run's entry end: at the end of its line, but for a comma. NULL: not in a file as we write it. */
+static const char *end_of_entry(const char *text, size_t len, const char *key)
 {
-    static const char name[] = ",\"provenance\":";
+    const char *line = end_of_lines(text, len) ? line_of_run(text, key) : NULL;
+    if (!line)
+        return NULL;
+    const char *end = line + strcspn(line, "\n") - 1;
+    end -= *end == ',';
+    return end > line && *end == '}' ? end : NULL;
+}
+
+/* Adds ,"name":value to the run's entry, unless something of that name is there: in a text its quotes would have
+   backslashes. */
+static int add_member_locked(int folder, const struct lp_metadata_place *place, const struct lp_buffer *name,
+                             const struct part *value)
+{
     size_t len = 0;
     int failed = -1;
     char *key = key_of(place->run_id), *text = key ? read_whole(folder, &len) : NULL;
-    const char *line = text && end_of_lines(text, len) ? line_of_run(text, key) : NULL, *end = line;
-    if (line)
-        end += strcspn(line, "\n");
-    while (end > line && *end != '}')
-        end--;
-    size_t kept = line ? (size_t)(end - text) : 0;
-    if (!line || end == line)
-        errno = ENOENT;
-    else if (memmem(line, (size_t)(end - line), name, sizeof name - 1)) /* in a text it would have backslashes */
+    const char *end = text ? end_of_entry(text, len, key) : NULL;
+    size_t kept = end ? (size_t)(end - text) : 0, line = kept;
+    while (line > 0 && text[line - 1] != '\n')
+        line--;
+    if (text && !end)
+        errno = EINVAL;
+    else if (end && memmem(text + line, kept - line, name->bytes, name->len))
         failed = 0;
-    else
+    else if (end)
         failed = write_whole(
             folder, place->worker,
-            (const struct part[]){
-                {text, kept}, {name, sizeof name - 1}, {provenance, provenance_len}, {text + kept, len - kept}},
-            4);
+            (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4);
     int why = errno;
     free(text);
     free(key);
@@ -340,19 +347,51 @@ int lp_metadata_add(struct lp_worker *worker)
     return failed;
 }
 
-int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len)
+static int emit_name(struct lp_buffer *name, const char *text)
+{
+    struct lp_emit emit;
+    lp_emit_init(&emit, lp_buffer_put, name);
+    lp_emit_raw(&emit, ",", 1);
+    lp_emit_string(&emit, text);
+    lp_emit_raw(&emit, ":", 1);
+    return lp_emit_end(&emit);
+}
+
+static int add_member(const struct lp_metadata_place *place, const char *name, const struct part *value, int tries)
 {
     struct stat lock;
+    struct lp_buffer emitted = {0};
+    int failed = -1;
     int folder = open(place->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return -1;
-    int failed = take_lock(folder, place, &lock, DESCRIBE_TRIES, NULL);
-    if (!failed) {
-        failed = describe_locked(folder, place, provenance, len);
+    if (folder >= 0 && emit_name(&emitted, name) == 0 && take_lock(folder, place, &lock, tries, NULL) == 0) {
+        failed = add_member_locked(folder, place, &emitted, value);
         release_lock(folder, &lock);
     }
     int why = errno;
-    close(folder);
+    free(emitted.bytes);
+    if (folder >= 0)
+        close(folder);
+    errno = why;
+    return failed;
+}
+
+int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len)
+{
+    return add_member(place, "provenance", &(struct part){provenance, len}, DESCRIBE_TRIES);
+}
+
+int lp_metadata_note(struct lp_worker *worker, const char *key, const char *note)
+{
+    const struct lp_metadata_place place = {worker->run_dir, worker->run_id, worker->name};
+    struct lp_buffer value = {0};
+    struct lp_emit emit;
+    lp_emit_init(&emit, lp_buffer_put, &value);
+    lp_emit_string(&emit, note);
+    int failed = lp_emit_end(&emit);
+    if (!failed)
+        failed = add_member(&place, key, &(struct part){value.bytes, value.len}, LOCK_TRIES);
+    int why = errno;
+    free(value.bytes);
     errno = why;
     return failed;
 }
