@@ -204,7 +204,7 @@ def test_descriptors_end_with_their_threads(run_dir: Path) -> None:
 
 
 CLOSES_ALL = """
-with Profiler(sys.argv[1], snapshot_interval_s=None) as profiler:
+with Profiler(sys.argv[1], snapshot_interval_s=None, sample_interval_s=None) as profiler:
     with profiler.phase("before"):
         time.sleep(0.05)
     os.closerange(3, 1024)
