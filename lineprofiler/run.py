@@ -24,6 +24,7 @@ __all__ = [
     "Caveat",
     "Counter",
     "Hist",
+    "Machine",
     "Node",
     "OpenPhase",
     "Role",
@@ -422,6 +423,34 @@ class OpenPhase(_Record):
     open_ns: int
 
 
+class Machine(_Record):
+    """What a worker said of the machine it ran on, and what of it was its to use.
+
+    None: not known.
+    """
+
+    __slots__ = (
+        "cores",
+        "cores_usable",
+        "cpu_limit_cores",
+        "cpu_model",
+        "kernel",
+        "memory_limit_bytes",
+        "ram_bytes",
+    )
+    cores: int | None
+    """Online."""
+    cores_usable: int | None
+    """In the process's affinity mask."""
+    cpu_limit_cores: float | None
+    """By the control groups, such as 1.5; infinite: no limit."""
+    ram_bytes: int | None
+    memory_limit_bytes: float | None
+    """By the control groups, an int unless it is infinite: no limit."""
+    kernel: str | None
+    cpu_model: str | None
+
+
 class Worker(_Record):
     """One process that recorded."""
 
@@ -438,13 +467,16 @@ class Worker(_Record):
         "job_system",
         "launcher",
         "library",
+        "machine",
         "measure_cpu",
         "name",
         "open",
         "parent_pid",
         "path",
+        "peak_rss_bytes",
         "pid",
         "private_image",
+        "pss_bytes",
         "rank",
         "role",
         "root_wall_ns",
@@ -521,6 +553,14 @@ class Worker(_Record):
     """Things that went wrong, to how often they did."""
     open: list[OpenPhase]
     """What was open when it last wrote, one for each thread."""
+    machine: Machine
+    peak_rss_bytes: int | None
+    """The most memory that it has had, shared pages included; as of its last write. None: not
+    measured."""
+    pss_bytes: int | None
+    """Its memory when it last wrote, each shared page counted by its share: what adds up over
+    processes. None: not measured, as without ``measure_pss=True`` or in a process with more than
+    1.5 GiB."""
 
     @property
     def started_at(self) -> float:
@@ -701,6 +741,7 @@ def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
 def _make_worker(raw: dict[str, Any]) -> Worker:
     started, written = raw.pop("started"), raw.pop("written")
     raw["troubles"] = dict(raw["troubles"])
+    raw["machine"] = Machine(**raw["machine"])
     raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
     return Worker(
         started_realtime_ns=started[0],

@@ -67,7 +67,8 @@ struct lp_node {
     _Atomic lp_ref octaves[64];     /* of struct lp_octave */
 };
 
-/* Figures that few nodes have. Written like a core, by the thread that owns the slot. */
+/* Figures that few nodes have. Written like a core, by the thread that owns the slot; but device times, outside the
+   sequence, by whoever holds the lock of these (worker/device_time.h). */
 struct lp_extra {
     _Atomic uint32_t done, begun;
     _Atomic uint64_t blocked_ns, preempted_ns; /* parts of the wait, open entries included */
@@ -182,6 +183,7 @@ enum lp_trouble {
     LP_TROUBLE_FAILED_CALLBACKS,
     LP_TROUBLE_FAILED_SAMPLES,
     LP_TROUBLE_UNREAD_IO,
+    LP_TROUBLE_GPU_TIMEOUTS,
     LP_TROUBLE_KINDS
 };
 
@@ -209,10 +211,11 @@ struct lp_header {
     _Atomic uint64_t troubles[LP_TROUBLES];
     /* Bytes that the profiler itself has moved in this process: chars of system calls, bytes of the block layer. */
     _Atomic uint64_t own_read_chars, own_write_chars, own_read_bytes, own_write_bytes;
-    _Atomic uint32_t own_io_unknown; /* some of that could not be told */
+    _Atomic uint32_t own_io_unknown; /* how often it could not be told what they were */
     /* Of the process, at the last flush. 0: not measured. */
     _Atomic uint64_t peak_rss_bytes, pss_bytes;
     _Atomic lp_ref rings[LP_RINGS]; /* of struct lp_ring; 0: no row yet */
+    _Atomic lp_ref gpus;            /* name: JSON text of the devices; 0: none, or not yet looked */
     _Atomic lp_ref last_slot;
     lp_ref facts;                                   /* name: JSON text of the unchanging facts */
     lp_ref run_dir, folder;                         /* names: absolute path, "workers/<host>" below it */

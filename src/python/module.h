@@ -8,6 +8,7 @@
  *  phase.c     Phase, what phase() returns: a recorder and a name
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  wrap.c      phases of a recorder with something around their entries, which is Python's to know
  *  join.c      which run a process belongs to
  *  tasks.c     which task runs on this thread
  *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
@@ -55,6 +56,9 @@ struct lpy_recorder {
     PyObject *weak_references;
     struct lpy_state *state;         /* Borrowed: the type holds the module. */
     struct lp_recorder *recorder;    /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_recorder *plain;       /* The same, but NULL where phases are wrapped too: all that phase() looks at. */
+    PyObject *wrap;                  /* Owned; may be NULL. What makes of a Phase the one that is handed out. */
+    lp_name_id wrapped;              /* Of which phases only; LP_NAME_NONE: of all. */
     struct lp_worker *worker;        /* Owned; NULL if it was never enabled. */
     struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
     struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
@@ -69,9 +73,13 @@ struct lpy_loose_entry {
     unsigned long thread;
     uint64_t task;
     struct lp_entry entry;
+    struct lpy_extras *extras; /* Owned. */
 };
 
 struct lpy_entry;
+
+/* What a phase is asked to measure besides. */
+enum lpy_phase_flags { LPY_WITH_IO = 1, LPY_WITH_SYNC = 2, LPY_WITH_GPU = 4, LPY_WITH_ASYNC_WORK = 8 };
 
 /* Phase. */
 struct lpy_phase {
@@ -81,6 +89,7 @@ struct lpy_phase {
     struct lpy_loose_entry *loose; /* Owned. */
     uint32_t n_loose, loose_size;
     lp_phase_id id;
+    unsigned flags; /* enum lpy_phase_flags */
 };
 
 enum lpy_side { LPY_ENTER = 1, LPY_EXIT = 2, LPY_BOTH = 3 };
@@ -91,9 +100,12 @@ struct lpy_entry {
     vectorcallfunc call;
     struct lpy_phase *phase; /* Owned. */
     struct lp_entry entry;
-    unsigned char handed_out; /* enum lpy_side: as what */
-    bool open;
+    unsigned char handed_out;  /* enum lpy_side: as what */
+    unsigned char open;        /* enum lpy_open */
+    struct lpy_extras *extras; /* Owned; valid while open with extras */
 };
+
+enum lpy_open { LPY_CLOSED, LPY_OPEN, LPY_OPEN_WITH_EXTRAS };
 
 /* str -> number, for the strings seen last. Two places for each hash of an address, the newer one
  * first. */
@@ -172,6 +184,11 @@ PyObject *lpy_current(struct lpy_recorder *recorder);
  * exception. */
 LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
 
+/* Has every phase of that name, LP_NAME_NONE: every phase, made over by function; NULL: none. */
+void lpy_recorder_wrap(struct lpy_recorder *recorder, PyObject *function, lp_name_id name);
+/* The Phase as it is handed out by a recorder that wraps them. Steals it; NULL: an exception that no Exception is. */
+PyObject *lpy_phase_wrapped(struct lpy_recorder *recorder, PyObject *phase);
+
 /* An entry that counts as handed out once, as `side`. */
 struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side);
 /* __enter__ and __exit__ called by themselves; the last entry of this task, else of this thread, is
@@ -234,6 +251,11 @@ void lpy_callbacks_clear(struct lpy_callbacks *callbacks);
 PyObject *lpy_callbacks_error(const struct lpy_callbacks *callbacks);
 void lpy_callbacks_call(void *callbacks);
 void lpy_callbacks_free(void *callbacks);
+
+/* extras.c: entries of phases with flags. Between the two, the entry is opened; _leave closes it and frees the extras,
+   which may be NULL. */
+struct lpy_extras *lpy_extras_begin(struct lpy_phase *phase);
+LP_COLD void lpy_extras_leave(struct lpy_phase *phase, struct lp_entry *entry, struct lpy_extras *extras);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);

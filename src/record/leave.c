@@ -267,3 +267,13 @@ void lp_record_leave_slow(struct lp_entry *entry)
     if (!left)
         lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_EXITS);
 }
+
+struct lp_node *lp_record_node(const struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (!thread || entry->frame & LP_ENTRY_SKIPPED || !LP_GET(*lp_fork_word) || !lp_thread_is_mine(thread) ||
+        thread->generation != thread->recorder->generation)
+        return NULL;
+    const struct lp_frame *frame = lp_image_at(&thread->recorder->image, entry->frame);
+    return LP_GET(frame->serial) == entry->serial ? lp_image_at(&thread->recorder->image, LP_GET(frame->node)) : NULL;
+}

@@ -175,6 +175,9 @@ void lp_record_make_locks_anew(void);
 void lp_record_after_fork_in_parent(void);
 void lp_record_after_fork_in_child(void);
 
+/* The node of an entry that is open on the calling thread and is measured; NULL otherwise. */
+struct lp_node *lp_record_node(const struct lp_entry *entry);
+
 /* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);
 
@@ -420,6 +423,17 @@ LP_ALWAYS_INLINE enum lp_count_result lp_thread_count(struct lp_thread *thread, 
         LP_SET(counter->max, n);
     atomic_store_explicit(&counter->done, LP_GET(counter->begun), memory_order_release);
     return LP_COUNT_OK;
+}
+
+/* The same for any node of the calling thread. */
+static inline enum lp_count_result lp_thread_count_at(struct lp_thread *thread, struct lp_node *node, lp_name_id name,
+                                                      int64_t n)
+{
+    struct lp_node *here = thread->node;
+    thread->node = node;
+    enum lp_count_result result = lp_thread_count(thread, name, n);
+    thread->node = here;
+    return result;
 }
 
 LP_ALWAYS_INLINE enum lp_count_result lp_record_count(struct lp_recorder *recorder, lp_name_id name, int64_t n)

@@ -42,6 +42,7 @@ static const struct figure figures[] = {
     FIGURE_WITHOUT_DEFAULT(preempted_ns, offsetof(struct lp_run_record, has_preempted)),
     FIGURE(open_blocked_ns, 0),
     FIGURE(open_preempted_ns, 0),
+    FIGURE(id, 0),
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 

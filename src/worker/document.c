@@ -21,6 +21,7 @@ static const char *const trouble_names[LP_TROUBLE_KINDS] = {
     [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
     [LP_TROUBLE_FAILED_SAMPLES] = "failed_samples",   [LP_TROUBLE_UNREAD_IO] = "unread_io",
+    [LP_TROUBLE_GPU_TIMEOUTS] = "gpu_timeouts",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
@@ -509,6 +510,24 @@ static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+static void emit_measured(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    lp_emit_key(emit, key);
+    if (value)
+        lp_emit_u64(emit, value);
+    else
+        lp_emit_null(emit);
+}
+
+static void emit_memory(struct lp_emit *emit, const struct lp_header *header)
+{
+    lp_emit_key(emit, "memory");
+    lp_emit_open(emit, '{');
+    emit_measured(emit, "peak_rss_bytes", GET(header->peak_rss_bytes));
+    emit_measured(emit, "pss_bytes", GET(header->pss_bytes));
+    lp_emit_close(emit, '}');
+}
+
 static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
 {
     struct lp_samples_told told = lp_samples_told(view, LP_RING_PROCESS);
@@ -517,6 +536,18 @@ static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
     emit_if(emit, "taken", told.taken);
     emit_if(emit, "lost", told.lost);
     lp_emit_close(emit, '}');
+}
+
+/* Absent where there are none, or nobody has looked. */
+static void emit_gpus(struct lp_emit *emit, const struct lp_view *view)
+{
+    const struct lp_name *gpus =
+        lp_view_name(view, atomic_load_explicit(&lp_view_header(view)->gpus, memory_order_acquire));
+    if (!gpus)
+        return;
+    lp_emit_key(emit, "gpus");
+    lp_emit_raw(emit, gpus->bytes, gpus->len);
+    emit->comma = true;
 }
 
 static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
@@ -580,7 +611,9 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
     emit_own_io(emit, header);
+    emit_memory(emit, header);
     emit_samples(emit, view);
+    emit_gpus(emit, view);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');

@@ -71,21 +71,26 @@ static struct lp_io own_io(const struct lp_header *header)
                           GET(header->own_write_bytes)};
 }
 
-/* What the process, what the profiler in it and what its ended children have moved, at one moment: no child was waited
-   for in between. */
-static bool read_moved(struct lp_header *header, struct lp_io *io, struct lp_io *own, struct lp_reaped *reaped)
+/* At one moment: no child was waited for in between. */
+static bool read_moved(struct lp_header *header, struct lp_moved *moved)
 {
     for (int i = 0; i < REAPED_TRIES; i++) {
         struct lp_reaped after;
-        if (!lp_reaped_read(reaped))
+        if (!lp_reaped_read(&moved->reaped))
             return false;
-        *own = own_io(header);
-        size_t cost_chars = lp_io_of_process(io);
+        moved->own = own_io(header);
+        moved->own_unknown = GET(header->own_io_unknown);
+        size_t cost_chars = lp_io_of_process(&moved->all);
         atomic_fetch_add(&header->own_read_chars, cost_chars);
         if (cost_chars == 0 || !lp_reaped_read(&after))
             return false;
-        if (after.work == reaped->work)
-            return !GET(header->own_io_unknown);
+        if (after.work != moved->reaped.work)
+            continue;
+        moved->all.read_chars = above(moved->all.read_chars, moved->own.read_chars);
+        moved->all.write_chars = above(moved->all.write_chars, moved->own.write_chars);
+        moved->all.read_bytes = above(moved->all.read_bytes, moved->own.read_bytes + moved->reaped.read_bytes);
+        moved->all.write_bytes = above(moved->all.write_bytes, moved->own.write_bytes + moved->reaped.write_bytes);
+        return true;
     }
     return false;
 }
@@ -124,38 +129,50 @@ static uint64_t tell(uint64_t *told, uint64_t value)
     return *told;
 }
 
+/* What is not the program's own of what was moved since the last row. Where that cannot be told, nothing is. */
+static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, const struct lp_moved *now)
+{
+    const struct lp_moved *last = &sampler->last;
+    struct lp_io *foreign = &sampler->foreign;
+    bool own_unknown = now->own_unknown != last->own_unknown, by_threads = now->threads_known && !own_unknown;
+    uint64_t read_chars = 0, write_chars = 0;
+    if (!own_unknown && now->reaped.work == last->reaped.work)
+        return;
+    if (by_threads) {
+        read_chars = above(now->threads_read_chars, now->own.read_chars - last->own.read_chars);
+        write_chars = above(now->threads_write_chars, now->own.write_chars - last->own.write_chars);
+    } else {
+        row->gaps |= LP_GAP_CHARS;
+    }
+    foreign->read_chars += above(now->all.read_chars, last->all.read_chars + read_chars);
+    foreign->write_chars += above(now->all.write_chars, last->all.write_chars + write_chars);
+    if (own_unknown) {
+        row->gaps |= LP_GAP_BYTES;
+        foreign->read_bytes += above(now->all.read_bytes, last->all.read_bytes);
+        foreign->write_bytes += above(now->all.write_bytes, last->all.write_bytes);
+    }
+}
+
 static void take_io(struct lp_worker *worker, struct lp_process_row *row, const struct lp_own_io *sampling)
 {
     struct lp_sampler *sampler = &worker->sampler;
-    struct lp_reaped reaped;
-    struct lp_io now, ours;
-    uint64_t own_read, own_written;
-    bool by_threads = threads_moved(sampler, has_or_had_children(&sampler->reaped), &own_read, &own_written);
+    const struct lp_io *foreign = &sampler->foreign;
+    struct lp_moved now;
+    bool wanted = has_or_had_children(&sampler->last.reaped);
+    now.threads_known = threads_moved(sampler, wanted, &now.threads_read_chars, &now.threads_write_chars);
     lp_own_io_end(worker, sampling);
-    if (!read_moved(lp_image_header(&worker->recorder.image), &now, &ours, &reaped)) {
+    if (!read_moved(lp_image_header(&worker->recorder.image), &now)) {
         row->read_chars = row->write_chars = row->read_bytes = row->write_bytes = LP_NOT_MEASURED;
         return;
     }
-    now.read_chars = above(now.read_chars, ours.read_chars);
-    now.write_chars = above(now.write_chars, ours.write_chars);
-    now.read_bytes = above(now.read_bytes, ours.read_bytes + reaped.read_bytes);
-    now.write_bytes = above(now.write_bytes, ours.write_bytes + reaped.write_bytes);
-    if (sampler->begun && reaped.work != sampler->reaped.work) {
-        if (!by_threads)
-            row->gaps |= LP_GAP_CHARS;
-        own_read = by_threads ? above(own_read, ours.read_chars - sampler->own.read_chars) : 0;
-        own_written = by_threads ? above(own_written, ours.write_chars - sampler->own.write_chars) : 0;
-        sampler->foreign.read_chars += above(now.read_chars, sampler->moved.read_chars + own_read);
-        sampler->foreign.write_chars += above(now.write_chars, sampler->moved.write_chars + own_written);
-    }
-    row->read_chars = tell(&sampler->told.read_chars, above(now.read_chars, sampler->foreign.read_chars));
-    row->write_chars = tell(&sampler->told.write_chars, above(now.write_chars, sampler->foreign.write_chars));
-    row->read_bytes = tell(&sampler->told.read_bytes, now.read_bytes);
-    row->write_bytes = tell(&sampler->told.write_bytes, now.write_bytes);
+    if (sampler->begun)
+        leave_out(sampler, row, &now);
+    row->read_chars = tell(&sampler->told.read_chars, above(now.all.read_chars, foreign->read_chars));
+    row->write_chars = tell(&sampler->told.write_chars, above(now.all.write_chars, foreign->write_chars));
+    row->read_bytes = tell(&sampler->told.read_bytes, above(now.all.read_bytes, foreign->read_bytes));
+    row->write_bytes = tell(&sampler->told.write_bytes, above(now.all.write_bytes, foreign->write_bytes));
     sampler->begun = true;
-    sampler->moved = now;
-    sampler->own = ours;
-    sampler->reaped = reaped;
+    sampler->last = now;
 }
 
 /* ---- run delay ------------------------------------------------------------------------------------------------- */

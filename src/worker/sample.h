@@ -21,15 +21,24 @@
 
 struct lp_worker;
 
+/* What was moved up to a moment. */
+struct lp_moved {
+    struct lp_io all;     /* without the profiler's, and at the block layer without ended children's */
+    struct lp_io own;     /* the profiler's, as far as it is known */
+    uint32_t own_unknown; /* how often it could not be told */
+    struct lp_reaped reaped;
+    bool threads_known; /* what the threads have moved since the last row */
+    uint64_t threads_read_chars, threads_write_chars;
+};
+
 /* The keeper's own; all zero in a new process. */
 struct lp_sampler {
     bool begun;
     uint32_t sequence;
-    struct lp_reaped reaped; /* as of the last row, as the next two */
-    struct lp_io own, moved; /* the profiler's; all but that */
-    struct lp_io foreign;    /* of the latter, the chars that children had moved */
-    struct lp_io told;       /* as given in the last row */
-    size_t n_threads;        /* 0: not known */
+    struct lp_moved last; /* as of the last row that had I/O */
+    struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
+    struct lp_io told;    /* as given in the last row */
+    size_t n_threads;     /* 0: not known */
     struct {
         uint64_t tid;
         struct lp_io io;
