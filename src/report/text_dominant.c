@@ -88,9 +88,12 @@ static void part_of_wait(struct lp_report_page *page, double share, const char *
     char text[sizeof(struct lp_report_cell) + 64];
     if (!(share >= SMALL_PART))
         return;
-    snprintf(text, sizeof text, "%s%s %s", *first ? " " : "; ", lp_report_percent(share).text, what);
+    snprintf(text, sizeof text, "%s %s", lp_report_percent(share).text, what);
+    lp_report_page_text(page, *first ? ":" : ";");
+    lp_report_page_room(page, strlen(text) + 2, WAIT_INDENT + 1);
+    lp_report_page_text(page, " ");
+    lp_report_page_text(page, text);
     *first = false;
-    lp_report_page_words(page, text, strlen(text), WAIT_INDENT + 2);
 }
 
 /* "wait 60%: 52% preempted - more busy threads than cores; 6% blocked; 2% not known", all of the phase's wall time. */
@@ -105,7 +108,6 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
     lp_report_page_to(page, WAIT_INDENT);
     lp_report_page_text(page, "wait ");
     lp_report_page_text(page, lp_report_percent(row->wait_share).text);
-    lp_report_page_text(page, ":");
     if (blocked > preempted)
         part_of_wait(page, blocked, "blocked", &first);
     part_of_wait(page, preempted,

@@ -231,6 +231,53 @@ static void test_cpu_that_was_not_measured(void **state)
                           "  wait n/a    not measured: there are no CPU times for it\n");
 }
 
+/* Sixteen actors on eight cores, a slow queue, and what nobody measured; the largest part first. */
+static void test_why_a_phase_waited(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double wait, blocked, preempted;
+        bool no_blocked;
+    } phases[] = {
+        {"mcts", 0.6, 0.06, 0.52, false},    {"queue_wait", 0.6, 0.59, 0.01, false}, {"await", 0.9, 0.02, 0.001, false},
+        {"no_schedstat", 0.5, 0, 0.3, true}, {"unknown", 0.5, 0, 0, false},          {"busy", 0.05, 0.05, 0, false},
+    };
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "actor");
+    model_worker(&model, role, "node07");
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        struct lp_run_phase *phase = model_phase(&model, role->tree, phases[i].name);
+        model_entries(&model, phase, 2, 1 * S, phases[i].wait);
+        phase->blocked_ns = (uint64_t)(phases[i].blocked * 2 * (double)S);
+        phase->preempted_ns = (uint64_t)(phases[i].preempted * 2 * (double)S);
+        phase->blocked_known = !phases[i].no_blocked;
+        phase->preempted_known = true;
+    }
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    const char *dominant = strstr(text, "DOMINANT PHASES");
+    assert_non_null(dominant);
+    assert_string_equal(dominant, "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
+                                  "mcts                                2.0s     60%   973.1ms      1.0s           2\n"
+                                  "    wait 60%: 52% preempted - more busy threads than cores; 6% blocked;\n"
+                                  "      2% not known\n"
+                                  "queue_wait                          2.0s     60%   973.1ms      1.0s           2\n"
+                                  "    wait 60%: 59% blocked; 1% preempted\n"
+                                  "await                               2.0s     90%   973.1ms      1.0s           2\n"
+                                  "    wait 90%: 2% blocked; 88% not known\n"
+                                  "no_schedstat                        2.0s     50%   973.1ms      1.0s           2\n"
+                                  "    wait 50%: 30% preempted - more busy threads than cores; 20% not known\n"
+                                  "unknown                             2.0s     50%   973.1ms      1.0s           2\n"
+                                  "busy                                2.0s      5%   973.1ms      1.0s           2\n"
+                                  "\n"
+                                  "  self        wall time outside child phases, summed over processes and threads\n"
+                                  "  wait        % of the phase's wall time, child phases included, that its thread\n"
+                                  "              spent off the CPU\n"
+                                  "  wait n%:    why: blocked, the thread had given its core up; preempted, it\n"
+                                  "              could have run but found no core; % of the same wall time\n");
+}
+
 static void test_a_process_is_named_as_other_tools_do(void **state)
 {
     (void)state;
@@ -625,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_a_run_that_is_still_going),
         cmocka_unit_test(test_cpu_that_was_not_measured),
+        cmocka_unit_test(test_why_a_phase_waited),
         cmocka_unit_test(test_a_process_is_named_as_other_tools_do),
         cmocka_unit_test(test_estimates_say_so),
         cmocka_unit_test(test_estimates_in_sums_say_so),
