@@ -308,8 +308,10 @@ static int note_locked(int folder, const struct lp_worker *worker, const struct 
 {
     size_t len = 0;
     char *text = read_whole(folder, &len);
-    if (!text)
+    if (!text) {
+        errno = errno ? errno : ENOENT;
         return -1;
+    }
     int failed = 0;
     const char *last = end_of_line(text, len, run->bytes);
     if (!last) {
