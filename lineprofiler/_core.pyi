@@ -43,6 +43,8 @@ class Recorder:
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
         strict_names: bool = False,
+        wait_detail: bool | None = None,
+        measure_pss: bool = False,
     ) -> None: ...
     @property
     def enabled(self) -> bool:

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#define RUSAGE_BLOCK_BYTES 512u /* of ru_inblock and ru_oublock: include/linux/task_io_accounting_ops.h */
 
 /* The number behind "key: "; strtoull may look at the locale. */
 static bool find(const char *text, const char *key, uint64_t *value)
@@ -16,17 +19,58 @@ static bool find(const char *text, const char *key, uint64_t *value)
     return true;
 }
 
-bool lp_io_of_thread(struct lp_io *io)
+static size_t read_counters(struct lp_io *io, const char *path)
 {
     char text[512];
-    int fd = open("/proc/thread-self/io", O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return 0;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     if (n <= 0)
-        return false;
+        return 0;
     text[n] = '\0';
-    return find(text, "rchar: ", &io->read_chars) && find(text, "wchar: ", &io->write_chars) &&
-           find(text, "\nread_bytes: ", &io->read_bytes) && find(text, "\nwrite_bytes: ", &io->write_bytes);
+    bool whole = find(text, "rchar: ", &io->read_chars) && find(text, "wchar: ", &io->write_chars) &&
+                 find(text, "\nread_bytes: ", &io->read_bytes) && find(text, "\nwrite_bytes: ", &io->write_bytes);
+    return whole ? (size_t)n : 0;
+}
+
+size_t lp_io_of_thread(struct lp_io *io)
+{
+    return read_counters(io, "/proc/thread-self/io");
+}
+
+size_t lp_io_of_process(struct lp_io *io)
+{
+    return read_counters(io, "/proc/self/io");
+}
+
+size_t lp_io_of_task(struct lp_io *io, uint64_t tid)
+{
+    char path[64] = "/proc/self/task/", digits[24];
+    size_t at = strlen(path), n = 0;
+    do
+        digits[n++] = (char)('0' + tid % 10);
+    while ((tid /= 10) != 0);
+    while (n > 0)
+        path[at++] = digits[--n];
+    memcpy(path + at, "/io", sizeof "/io");
+    return read_counters(io, path);
+}
+
+static uint64_t microseconds(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+bool lp_reaped_read(struct lp_reaped *reaped)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_CHILDREN, &usage) != 0)
+        return false;
+    reaped->work = microseconds(usage.ru_utime) + microseconds(usage.ru_stime) + (uint64_t)usage.ru_minflt +
+                   (uint64_t)usage.ru_majflt + (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
+    reaped->read_bytes = (uint64_t)usage.ru_inblock * RUSAGE_BLOCK_BYTES;
+    reaped->write_bytes = (uint64_t)usage.ru_oublock * RUSAGE_BLOCK_BYTES;
+    return true;
 }

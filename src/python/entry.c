@@ -14,14 +14,29 @@ static PyObject *refuse(const struct lpy_entry *entry, PyObject *kwnames)
     return NULL;
 }
 
+LP_ALWAYS_INLINE void close_entry(struct lpy_entry *self)
+{
+    if (LP_LIKELY(self->open == LPY_OPEN))
+        lpy_leave(self->phase->recorder->state, &self->entry);
+    else
+        lpy_extras_leave(self->phase, &self->entry, self->extras);
+    self->open = LPY_CLOSED;
+}
+
 LP_ALWAYS_INLINE PyObject *open_entry(struct lpy_entry *self, struct lpy_phase *phase)
 {
     struct lpy_recorder *recorder = phase->recorder;
+    self->open = LPY_OPEN;
+    if (LP_UNLIKELY(phase->flags != 0)) {
+        self->extras = lpy_extras_begin(phase);
+        self->open = LPY_OPEN_WITH_EXTRAS;
+    }
     if (LP_LIKELY(recorder->recorder != NULL))
         lpy_enter(recorder->state, recorder->recorder, phase->id, &self->entry);
-    if (LP_UNLIKELY(self->entry.thread == NULL) && lpy_recorder_not_recorded(recorder) < 0)
+    if (LP_UNLIKELY(self->entry.thread == NULL) && lpy_recorder_not_recorded(recorder) < 0) {
+        close_entry(self);
         return NULL;
-    self->open = true;
+    }
     return Py_NewRef((PyObject *)phase);
 }
 
@@ -37,8 +52,7 @@ static PyObject *enter(struct lpy_entry *self)
 static PyObject *leave(struct lpy_entry *self)
 {
     if (LP_LIKELY(self->open)) {
-        lpy_leave(self->phase->recorder->state, &self->entry);
-        self->open = false;
+        close_entry(self);
     } else {
         lpy_phase_leave_loose(self->phase);
     }
@@ -123,7 +137,7 @@ struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase
     self->call = (PyObject *)phase == state->no_phase ? class_entry_call : entry_call;
     self->entry.thread = NULL;
     self->handed_out = (unsigned char)side;
-    self->open = false;
+    self->open = LPY_CLOSED;
     return self;
 }
 
@@ -136,7 +150,7 @@ static void entry_dealloc(PyObject *object)
     if (LP_UNLIKELY(phase->pending == self))
         phase->pending = NULL;
     if (LP_UNLIKELY(self->open)) /* nobody can leave it any more */
-        lpy_leave(recorder->state, &self->entry);
+        close_entry(self);
     self->phase = NULL;
     if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_entries, object))) {
         PyObject_GC_UnTrack(object);

@@ -73,9 +73,13 @@ struct lpy_loose_entry {
     unsigned long thread;
     uint64_t task;
     struct lp_entry entry;
+    struct lpy_extras *extras; /* Owned. */
 };
 
 struct lpy_entry;
+
+/* What a phase is asked to measure besides. */
+enum lpy_phase_flags { LPY_WITH_IO = 1, LPY_WITH_SYNC = 2, LPY_WITH_GPU = 4, LPY_WITH_ASYNC_WORK = 8 };
 
 /* Phase. */
 struct lpy_phase {
@@ -85,6 +89,7 @@ struct lpy_phase {
     struct lpy_loose_entry *loose; /* Owned. */
     uint32_t n_loose, loose_size;
     lp_phase_id id;
+    unsigned flags; /* enum lpy_phase_flags */
 };
 
 enum lpy_side { LPY_ENTER = 1, LPY_EXIT = 2, LPY_BOTH = 3 };
@@ -95,9 +100,12 @@ struct lpy_entry {
     vectorcallfunc call;
     struct lpy_phase *phase; /* Owned. */
     struct lp_entry entry;
-    unsigned char handed_out; /* enum lpy_side: as what */
-    bool open;
+    unsigned char handed_out;  /* enum lpy_side: as what */
+    unsigned char open;        /* enum lpy_open */
+    struct lpy_extras *extras; /* Owned; valid while open with extras */
 };
+
+enum lpy_open { LPY_CLOSED, LPY_OPEN, LPY_OPEN_WITH_EXTRAS };
 
 /* str -> number, for the strings seen last. Two places for each hash of an address, the newer one
  * first. */
@@ -243,6 +251,11 @@ void lpy_callbacks_clear(struct lpy_callbacks *callbacks);
 PyObject *lpy_callbacks_error(const struct lpy_callbacks *callbacks);
 void lpy_callbacks_call(void *callbacks);
 void lpy_callbacks_free(void *callbacks);
+
+/* extras.c: entries of phases with flags. Between the two, the entry is opened; _leave closes it and frees the extras,
+   which may be NULL. */
+struct lpy_extras *lpy_extras_begin(struct lpy_phase *phase);
+LP_COLD void lpy_extras_leave(struct lpy_phase *phase, struct lp_entry *entry, struct lpy_extras *extras);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);

@@ -1,6 +1,11 @@
 /* phase_parts(): what a Phase was made of, so that it can be made again elsewhere. */
 #include "python/module.h"
 
+static PyObject *flag(unsigned flags, enum lpy_phase_flags which)
+{
+    return flags & which ? Py_True : Py_False;
+}
+
 PyObject *lpy_phase_parts(PyObject *module, PyObject *object)
 {
     const struct lpy_phase *phase = (const struct lpy_phase *)object;
@@ -11,5 +16,8 @@ PyObject *lpy_phase_parts(PyObject *module, PyObject *object)
     if (phase->recorder == NULL)
         return Py_BuildValue("O{}", Py_None);
     uint32_t stride = lp_phase_stride(phase->id);
-    return Py_BuildValue("O{s:d}", (PyObject *)phase->recorder, "sample", 1.0 / (stride ? stride : 1));
+    unsigned flags = phase->flags;
+    return Py_BuildValue("O{s:d,s:O,s:O,s:O,s:O}", (PyObject *)phase->recorder, "sample", 1.0 / (stride ? stride : 1),
+                         "io", flag(flags, LPY_WITH_IO), "sync", flag(flags, LPY_WITH_SYNC), "gpu",
+                         flag(flags, LPY_WITH_GPU), "async_work", flag(flags, LPY_WITH_ASYNC_WORK));
 }

@@ -5,7 +5,7 @@
 
 #include "record/names.h"
 
-static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_phase_id id)
+static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_phase_id id, unsigned flags)
 {
     PyObject *object = lpy_free_list_take(&state->free_phases);
     if (LP_UNLIKELY(object == NULL)) {
@@ -20,6 +20,7 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     struct lpy_phase *phase = (struct lpy_phase *)object;
     phase->recorder = (struct lpy_recorder *)Py_XNewRef((PyObject *)recorder);
     phase->id = id;
+    phase->flags = flags;
     phase->pending = NULL;
     phase->loose = NULL;
     phase->n_loose = phase->loose_size = 0;
@@ -27,7 +28,7 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
 }
 
 LP_ALWAYS_INLINE PyObject *make_recorded(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                         lp_phase_id stride_bits)
+                                         lp_phase_id stride_bits, unsigned flags)
 {
     lp_name_id name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
@@ -36,30 +37,31 @@ LP_ALWAYS_INLINE PyObject *make_recorded(struct lpy_state *state, struct lpy_rec
         return NULL;
     if (LP_UNLIKELY(name == LP_NAME_NONE)) /* the table of names is full */
         lp_image_trouble(&recorder->recorder->image, LP_TROUBLE_FOLDED_PATHS);
-    return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits);
+    return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits, flags);
 }
 
 LP_NOINLINE static PyObject *make_wrapped(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                          lp_phase_id stride_bits)
+                                          lp_phase_id stride_bits, unsigned flags)
 {
-    PyObject *phase = make_recorded(state, recorder, text, stride_bits);
+    PyObject *phase = make_recorded(state, recorder, text, stride_bits, flags);
     return phase ? lpy_phase_wrapped(recorder, phase) : NULL;
 }
 
-/* A phase of this name, with the sampling stride of these bits of a phase id; or the one that does nothing. */
+/* A phase of this name, with these flags and the sampling stride of these bits of a phase id; or the one that does
+   nothing. */
 LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                      lp_phase_id stride_bits)
+                                      lp_phase_id stride_bits, unsigned flags)
 {
     if (LP_UNLIKELY(recorder == NULL || recorder->plain == NULL)) {
         if (LP_UNLIKELY(recorder && recorder->recorder))
-            return make_wrapped(state, recorder, text, stride_bits);
+            return make_wrapped(state, recorder, text, stride_bits, flags);
         if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
             return NULL;
         if (recorder)
             recorder->used = true;
         return Py_NewRef(state->no_phase);
     }
-    return make_recorded(state, recorder, text, stride_bits);
+    return make_recorded(state, recorder, text, stride_bits, flags);
 }
 
 /* sample: a number in (0, 1], for one entry in so many. */
@@ -103,12 +105,22 @@ static int check_flag(PyObject *flag, PyObject *keyword)
     return -1;
 }
 
-static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_phase_id *stride_bits)
+static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_phase_id *stride_bits, unsigned *flags)
 {
-    static const enum lpy_keyword flags[] = {LPY_IO, LPY_SYNC, LPY_GPU, LPY_ASYNC_WORK};
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        if (check_flag(bound[flags[i]], state->keywords[flags[i]]) < 0)
+    static const struct {
+        enum lpy_keyword keyword;
+        enum lpy_phase_flags flag;
+    } known[] = {{LPY_IO, LPY_WITH_IO},
+                 {LPY_SYNC, LPY_WITH_SYNC},
+                 {LPY_GPU, LPY_WITH_GPU},
+                 {LPY_ASYNC_WORK, LPY_WITH_ASYNC_WORK}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        PyObject *given = bound[known[i].keyword];
+        if (check_flag(given, state->keywords[known[i].keyword]) < 0)
             return -1;
+        if (given == Py_True)
+            *flags |= known[i].flag;
+    }
     return bound[LPY_SAMPLE] ? look_up_sample(state, bound[LPY_SAMPLE], stride_bits) : 0;
 }
 
@@ -117,22 +129,23 @@ static PyObject *phase_of_many(struct lpy_state *state, struct lpy_recorder *rec
 {
     PyObject *bound[LPY_ASYNC_WORK + 1] = {NULL};
     lp_phase_id stride_bits = 0;
+    unsigned flags = 0;
     if (!lpy_state_stands(state) ||
         lpy_bind("phase", state->keywords, LPY_ASYNC_WORK + 1, bound, args, nargs, kwnames) < 0)
         return NULL;
-    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride_bits) < 0)
+    if (lpy_name_check(bound[LPY_NAME], "phase") < 0 || convert_options(state, bound, &stride_bits, &flags) < 0)
         return NULL;
-    return make_phase(state, recorder, bound[LPY_NAME], stride_bits);
+    return make_phase(state, recorder, bound[LPY_NAME], stride_bits, flags);
 }
 
 PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
                                    Py_ssize_t nargs, PyObject *kwnames)
 {
     if (LP_LIKELY(nargs == 1 && kwnames == NULL))
-        return make_phase(state, recorder, args[0], 0);
+        return make_phase(state, recorder, args[0], 0, 0);
     if (nargs == 1 && PyTuple_GET_SIZE(kwnames) == 1 && PyTuple_GET_ITEM(kwnames, 0) == state->keywords[LPY_SAMPLE] &&
         args[1] == state->sample.value)
-        return make_phase(state, recorder, args[0], state->sample.stride_bits);
+        return make_phase(state, recorder, args[0], state->sample.stride_bits, 0);
     return phase_of_many(state, recorder, args, nargs, kwnames);
 }
 
@@ -167,22 +180,32 @@ static bool has_room(struct lpy_phase *phase)
     return true;
 }
 
+static void leave_loose(struct lpy_phase *phase, struct lpy_loose_entry *loose)
+{
+    if (phase->flags)
+        lpy_extras_leave(phase, &loose->entry, loose->extras);
+    else
+        lpy_leave(phase->recorder->state, &loose->entry);
+}
+
 /* Whatever may run Python comes before the list is touched: other threads may enter the same phase meanwhile. */
 PyObject *lpy_phase_enter_loose(struct lpy_phase *phase)
 {
     if (phase->recorder == NULL)
         return Py_NewRef((PyObject *)phase);
-    struct lp_entry entry;
-    open_entry(phase, &entry);
-    if (entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0)
+    struct lpy_loose_entry loose = {.thread = PyThread_get_thread_ident()};
+    loose.extras = phase->flags ? lpy_extras_begin(phase) : NULL;
+    open_entry(phase, &loose.entry);
+    if (loose.entry.thread == NULL && lpy_recorder_not_recorded(phase->recorder) < 0) {
+        leave_loose(phase, &loose);
         return NULL;
-    uint64_t task = task_here(phase->recorder);
+    }
+    loose.task = task_here(phase->recorder);
     if (!has_room(phase)) {
-        lpy_leave(phase->recorder->state, &entry);
+        leave_loose(phase, &loose);
         return PyErr_NoMemory();
     }
-    phase->loose[phase->n_loose++] =
-        (struct lpy_loose_entry){.thread = PyThread_get_thread_ident(), .task = task, .entry = entry};
+    phase->loose[phase->n_loose++] = loose;
     return Py_NewRef((PyObject *)phase);
 }
 
@@ -209,17 +232,19 @@ void lpy_phase_leave_loose(struct lpy_phase *phase)
     uint32_t i = phase->n_loose ? last_loose(phase) : 0;
     if (i == 0)
         return;
-    struct lp_entry entry = phase->loose[i - 1].entry;
+    struct lpy_loose_entry loose = phase->loose[i - 1];
     for (phase->n_loose--; i <= phase->n_loose; i++)
         phase->loose[i - 1] = phase->loose[i];
-    lpy_leave(phase->recorder->state, &entry);
+    leave_loose(phase, &loose);
 }
 
 /* Nobody can leave these any more. */
 static void leave_abandoned(struct lpy_phase *phase)
 {
-    while (phase->n_loose > 0)
-        lpy_leave(phase->recorder->state, &phase->loose[--phase->n_loose].entry);
+    while (phase->n_loose > 0) {
+        struct lpy_loose_entry loose = phase->loose[--phase->n_loose];
+        leave_loose(phase, &loose);
+    }
     PyMem_Free(phase->loose);
     phase->loose = NULL;
 }
@@ -293,6 +318,6 @@ int lpy_phase_add_type(PyObject *module)
     state->phase_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &phase_spec, NULL);
     if (state->phase_type == NULL || PyModule_AddType(module, state->phase_type) < 0)
         return -1;
-    state->no_phase = new_phase(state, NULL, LP_NAME_NONE);
+    state->no_phase = new_phase(state, NULL, LP_NAME_NONE, 0);
     return state->no_phase ? 0 : -1;
 }

@@ -51,18 +51,39 @@ int lpy_convert_optional_path(PyObject *object, void *bytes)
     return PyUnicode_FSConverter(object, bytes);
 }
 
+/* Leaves the int as it was for None. */
+static int convert_unless_none(PyObject *object, void *truth)
+{
+    if (object == Py_None)
+        return 1;
+    *(int *)truth = PyObject_IsTrue(object);
+    return *(int *)truth >= 0;
+}
+
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",           "role",         "run_id",   "inherited",
-                               "measure_cpu",       "thread_names", "deferred", "snapshot_interval_s",
-                               "sample_interval_s", "strict_names", NULL};
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "deferred",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               "strict_names",
+                               "wait_detail",
+                               "measure_pss",
+                               NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
-    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddp:Recorder", keywords, lpy_convert_optional_path,
+    int wait_detail = LP_WAIT_DETAIL_DEFAULT;
+    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0, measure_pss = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&p:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path,
                                      (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
-                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names))
+                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names,
+                                     convert_unless_none, (void *)&wait_detail, &measure_pss))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -70,8 +91,10 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     if (opening->role == NULL || opening->runtime == NULL)
         return -1;
     options->measure_cpu = measure_cpu;
+    options->wait_detail = wait_detail;
     options->thread_names = thread_names;
     options->deferred = deferred;
+    options->measure_pss = measure_pss;
     opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
@@ -550,11 +573,12 @@ static PyMemberDef recorder_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of this process.\n"
-                           "\n"
-                           "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
-                           "thread_names=False, snapshot_interval_s=0, sample_interval_s=0). Without a run_dir it\n"
-                           "records nothing. lineprofiler.accounting.Profiler is what programs use.");
+PyDoc_STRVAR(recorder_doc,
+             "One worker of a run: records phases and counters of this process.\n"
+             "\n"
+             "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
+             "thread_names=False, snapshot_interval_s=0, sample_interval_s=0, wait_detail=None). Without\n"
+             "a run_dir it records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, (void *)recorder_doc},           {Py_tp_new, (void *)recorder_new},

@@ -171,6 +171,7 @@ static void reap_strand(struct lp_thread *thread, struct lp_strand *strand)
     if (skipped != 0 && LP_GET(stack->posted_serial) == skipped)
         end_skipping(strand);
     for (uint32_t i = first_posted(stack); i < LP_GET(stack->depth); i = first_posted(stack)) {
+        lp_thread_unbill(thread, stack, i);
         close_frame(thread, stack, i, (struct ending){.wall_ns = posted_end_ns(thread, &stack->frames[i])});
         settle_top(stack);
     }
@@ -265,4 +266,14 @@ void lp_record_leave_slow(struct lp_entry *entry)
     bool left = entry->frame & LP_ENTRY_SKIPPED ? leave_skipped(thread, entry) : leave_out_of_order(thread, entry);
     if (!left)
         lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_EXITS);
+}
+
+struct lp_node *lp_record_node(const struct lp_entry *entry)
+{
+    struct lp_thread *thread = entry->thread;
+    if (!thread || entry->frame & LP_ENTRY_SKIPPED || !LP_GET(*lp_fork_word) || !lp_thread_is_mine(thread) ||
+        thread->generation != thread->recorder->generation)
+        return NULL;
+    const struct lp_frame *frame = lp_image_at(&thread->recorder->image, entry->frame);
+    return LP_GET(frame->serial) == entry->serial ? lp_image_at(&thread->recorder->image, LP_GET(frame->node)) : NULL;
 }

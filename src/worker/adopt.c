@@ -14,6 +14,7 @@
 #include "worker/internal.h"
 #include "worker/owner.h"
 #include "worker/publish.h"
+#include "worker/samples.h"
 #include "worker/walk.h"
 
 #define SECOND_NS 1000000000u
@@ -81,6 +82,7 @@ static bool write_out(const struct lp_view *view, const char *file)
     if (folder < 0)
         return false;
     struct lp_stamp seen = lp_owner_seen(view, false);
+    lp_samples_append(folder, place.worker, view, NULL); /* what cannot be written does not keep the rest back */
     bool done = file_is_better(view, folder, place.worker) ||
                 lp_publish(folder, place.worker, LP_PUBLISH_ADOPTER, view, &seen, LP_OWNER_GONE) == 0;
     if (done) {

@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/memory.h"
 #include "worker/document.h"
 #include "worker/internal.h"
 #include "worker/publish.h"
+#include "worker/samples.h"
 
 /* mkdir -p. The path is changed and restored. */
 static int make_folders(char *path)
@@ -80,16 +82,39 @@ static void take_troubles(struct lp_header *header)
     atomic_store(&header->wall_source, lp_wall_source());
 }
 
+/* Not in a signal handler: there the last ones serve. */
+static void take_memory(struct lp_worker *worker)
+{
+    struct lp_own_memory memory;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    lp_memory_of_self(&memory);
+    if (memory.peak_rss_bytes > atomic_load(&header->peak_rss_bytes)) /* the host may have set it back */
+        atomic_store(&header->peak_rss_bytes, memory.peak_rss_bytes);
+    if (worker->measure_pss)
+        atomic_store(&header->pss_bytes,
+                     memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
+}
+
 static struct lp_stamp moment(struct lp_worker *worker)
 {
     const struct lp_header *header = lp_image_header(&worker->recorder.image);
     return atomic_load(&worker->closed) ? header->closed_at : lp_stamp_now();
 }
 
+static void append_samples(struct lp_worker *worker, int folder)
+{
+    struct lp_view view;
+    struct lp_image *image = &worker->recorder.image;
+    lp_view_own(&view, image);
+    if (lp_samples_append(folder, worker->name, &view, image) != 0)
+        lp_image_trouble(image, LP_TROUBLE_FAILED_SAMPLES);
+}
+
 static int replace_file(struct lp_worker *worker, int folder)
 {
     struct lp_view view;
     struct lp_stamp now = moment(worker);
+    append_samples(worker, folder); /* so that the file tells of them */
     lp_view_own(&view, &worker->recorder.image);
     return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
 }
@@ -97,7 +122,7 @@ static int replace_file(struct lp_worker *worker, int folder)
 struct lp_own_io lp_own_io_begin(void)
 {
     struct lp_own_io own;
-    own.known = lp_io_of_thread(&own.before);
+    own.cost_chars = lp_io_of_thread(&own.before);
     return own;
 }
 
@@ -105,11 +130,12 @@ void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
 {
     struct lp_io after;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
-    if (!own->known || !lp_io_of_thread(&after)) {
-        atomic_store(&header->own_io_unknown, 1);
+    size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
+    if (cost_chars == 0) {
+        atomic_fetch_add(&header->own_io_unknown, 1);
         return;
     }
-    atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars);
+    atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars + cost_chars);
     atomic_fetch_add(&header->own_write_chars, after.write_chars - own->before.write_chars);
     atomic_fetch_add(&header->own_read_bytes, after.read_bytes - own->before.read_bytes);
     atomic_fetch_add(&header->own_write_bytes, after.write_bytes - own->before.write_bytes);
@@ -134,6 +160,7 @@ static int write_file(struct lp_worker *worker)
 
 int lp_worker_write_locked(struct lp_worker *worker)
 {
+    take_memory(worker);
     int failed = write_file(worker);
     int why = errno;
     if (!failed && !worker->listed) /* there was no room, or no descriptor, when it was opened */
@@ -161,6 +188,19 @@ void lp_worker_try_flush(struct lp_worker *worker)
     struct lp_own_io own = lp_own_io_begin();
     if (!atomic_load(&worker->closed))
         write_file(worker);
+    lp_own_io_end(worker, &own);
+    pthread_mutex_unlock(&worker->flush);
+}
+
+void lp_worker_file_samples(struct lp_worker *worker)
+{
+    pthread_mutex_lock(&worker->flush);
+    struct lp_own_io own = lp_own_io_begin();
+    int folder = open_folder(worker);
+    if (folder >= 0) {
+        append_samples(worker, folder);
+        close(folder);
+    }
     lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);
 }

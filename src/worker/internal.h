@@ -15,6 +15,8 @@
 #include "process/identity.h"
 #include "process/io.h"
 #include "process/stamp.h"
+#include "worker/gpu.h"
+#include "worker/sample.h"
 #include "worker/worker.h"
 
 #define LP_RUN_ID_BYTES 128
@@ -29,17 +31,17 @@ struct lp_keeper {
     sem_t wake;           /* something is asked for: to end, or to write */
     pthread_cond_t quiet; /* no call runs any more */
     pthread_t thread;
-    bool running;           /* guarded by the worker's life lock: not joined yet */
-    bool stop, leaving;     /* asked to end; has seen it */
-    bool calling;           /* inside options.flushed */
-    bool passed_over;       /* the call that runs was waited for by a fork, in vain: the next does not wait */
-    bool orphan;            /* the worker is the keeper's to free */
-    bool finishes;          /* asked to write the last file before it ends */
-    bool finished;          /* has done so */
-    bool late;              /* that was waited for in vain */
-    bool left;              /* uses the worker no more, but to free it */
-    int finish_errno;       /* of that file */
-    uint64_t next_flush_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
+    bool running;       /* guarded by the worker's life lock: not joined yet */
+    bool stop, leaving; /* asked to end; has seen it */
+    bool calling;       /* inside options.flushed */
+    bool passed_over;   /* the call that runs was waited for by a fork, in vain: the next does not wait */
+    bool orphan;        /* the worker is the keeper's to free */
+    bool finishes;      /* asked to write the last file before it ends */
+    bool finished;      /* has done so */
+    bool late;          /* that was waited for in vain */
+    bool left;          /* uses the worker no more, but to free it */
+    int finish_errno;   /* of that file */
+    uint64_t next_flush_ns, next_sample_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
     /* For signal handlers: who serves, 0 if none does; writes asked for and done. */
     _Atomic pid_t serves;
     _Atomic uint64_t requested, served;
@@ -51,7 +53,7 @@ struct lp_worker {
     char *run_dir, *run_id, *role, *runtime;
     size_t role_len;
     enum lp_run_id_origin run_id_origin;
-    bool thread_names;
+    bool thread_names, measure_pss;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
@@ -65,6 +67,8 @@ struct lp_worker {
     char *path;                             /* Owned: <folder>/<name>.json */
     uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
     struct lp_stamp started;
+    struct lp_sampler sampler; /* the keeper's own */
+    struct lp_gpu_watch *gpus; /* Owned; NULL: none. The keeper's own, or of who has stopped it. */
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
@@ -99,11 +103,13 @@ int lp_worker_write_locked(struct lp_worker *worker);
 int lp_worker_flush(struct lp_worker *worker);
 /* The same in a signal handler: unless somebody is at it, or the folder is gone. */
 void lp_worker_try_flush(struct lp_worker *worker);
+/* Writes the samples that wait, and nothing else. */
+void lp_worker_file_samples(struct lp_worker *worker);
 
 /* What the profiler itself moves between the two on this thread is added to the worker's own I/O. Async-signal-safe. */
 struct lp_own_io {
     struct lp_io before;
-    bool known;
+    size_t cost_chars; /* of telling it; 0: not known */
 };
 struct lp_own_io lp_own_io_begin(void);
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);

@@ -11,6 +11,7 @@
 #include "worker/adopt.h"
 #include "worker/children.h"
 #include "worker/internal.h"
+#include "worker/samples.h"
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
 #define FIRST_NAP_NS 20000
@@ -36,7 +37,7 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_condattr_destroy(&attributes);
     keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
     keeper->passed_over = keeper->finishes = keeper->finished = keeper->late = keeper->left = false;
-    keeper->next_flush_ns = 0;
+    keeper->next_flush_ns = keeper->next_sample_ns = 0;
     atomic_store(&keeper->serves, 0);
     atomic_store(&keeper->served, atomic_load(&keeper->requested));
 }
@@ -100,9 +101,29 @@ static void see_to_others(struct lp_worker *worker, bool flush_is_due, bool *loo
     lp_own_io_end(worker, &own);
 }
 
-static uint64_t tick_ns(const struct lp_worker *worker)
+/* When something falls due next: at even distances, but with no catching up after a suspend or a slow flush. */
+static uint64_t next_due(uint64_t due_ns, uint64_t interval_ns, uint64_t now_ns)
 {
-    return worker->sample_ns ? worker->sample_ns : worker->snapshot_ns;
+    due_ns = due_ns ? due_ns + interval_ns : now_ns + interval_ns;
+    return due_ns > now_ns ? due_ns : now_ns + interval_ns;
+}
+
+static void sample_if_due(struct lp_worker *worker, uint64_t now_ns)
+{
+    struct lp_keeper *keeper = &worker->keeper;
+    if (!worker->sample_ns || now_ns < keeper->next_sample_ns)
+        return;
+    lp_worker_sample(worker, now_ns);
+    lp_gpu_watch_tick(worker->gpus, now_ns);
+    keeper->next_sample_ns = next_due(keeper->next_sample_ns, worker->sample_ns, now_ns);
+}
+
+static uint64_t next_wake(const struct lp_worker *worker)
+{
+    const struct lp_keeper *keeper = &worker->keeper;
+    if (!worker->snapshot_ns || (worker->sample_ns && keeper->next_sample_ns < keeper->next_flush_ns))
+        return keeper->next_sample_ns;
+    return keeper->next_flush_ns;
 }
 
 static bool begin_call(struct lp_worker *worker)
@@ -144,6 +165,8 @@ static void *leave(struct lp_worker *worker)
     pthread_mutex_lock(&keeper->lock);
     bool finishes = keeper->finishes;
     pthread_mutex_unlock(&keeper->lock);
+    if (finishes && worker->sample_ns) /* what was used since the last sample is in this one */
+        lp_worker_sample(worker, lp_image_header(&worker->recorder.image)->closed_at.monotonic_ns);
     int why = finishes ? lp_worker_finish(worker) : 0;
     atomic_store(&keeper->serves, 0);
     pthread_mutex_lock(&keeper->lock);
@@ -166,7 +189,6 @@ static void *keep(void *context)
     if (worker->recorder.measure_cpu)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
-    uint64_t next_tick = lp_monotonic_ns(), next_wake;
     bool looked_around = false;
     atomic_store(&keeper->serves, gettid());
     do {
@@ -175,8 +197,11 @@ static void *keep(void *context)
         bool flush_is_due = worker->snapshot_ns && now >= keeper->next_flush_ns;
         lp_image_beat(&worker->recorder.image, &stamp);
         lp_recorder_restore(&worker->recorder);
+        sample_if_due(worker, now);
         if (flush_is_due || write_is_due(keeper))
             lp_worker_flush(worker);
+        else if (lp_samples_are_pressing(&worker->recorder.image))
+            lp_worker_file_samples(worker);
         atomic_store(&keeper->served, requested);
         see_to_others(worker, flush_is_due, &looked_around);
         if (flush_is_due) {
@@ -189,14 +214,7 @@ static void *keep(void *context)
             if (keeper->next_flush_ns < now) /* after a call that took longer than the interval */
                 keeper->next_flush_ns = now + worker->snapshot_ns;
         }
-        if (next_tick <= now)
-            next_tick += tick_ns(worker);
-        if (next_tick <= now) /* after a suspend or a slow flush: no catching up */
-            next_tick = now + tick_ns(worker);
-        next_wake = next_tick;
-        if (worker->snapshot_ns && next_wake > keeper->next_flush_ns)
-            next_wake = keeper->next_flush_ns;
-    } while (!stopped_before(keeper, next_wake));
+    } while (!stopped_before(keeper, next_wake(worker)));
     return leave(worker);
 }
 

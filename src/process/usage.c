@@ -1,0 +1,160 @@
+#include "process/usage.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DIRECTORY_BYTES 4096
+#define LONGEST_COUNT 4096 /* descriptors that are counted one by one, where the kernel has no number ready */
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0)
+        return LP_USAGE_UNKNOWN;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static size_t read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The number after the first blank; false if there is none. */
+static bool second_number(const char *text, uint64_t *value)
+{
+    const char *at = strchr(text, ' ');
+    if (!at || at[1] < '0' || at[1] > '9')
+        return false;
+    *value = 0;
+    for (at++; *at >= '0' && *at <= '9'; at++)
+        *value = *value * 10 + (uint64_t)(*at - '0');
+    return true;
+}
+
+/* "size resident shared ..." in pages. */
+static uint64_t rss_bytes(void)
+{
+    char text[128];
+    uint64_t pages;
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    if (page_bytes <= 0 || !read_text("/proc/self/statm", text, sizeof text) || !second_number(text, &pages))
+        return LP_USAGE_UNKNOWN;
+    return pages * (uint64_t)page_bytes;
+}
+
+/* Each thread is a folder there, and each of these a link to it: no thread needs to be looked at. */
+static uint64_t threads(void)
+{
+    struct stat st;
+    return stat("/proc/self/task", &st) == 0 && st.st_nlink > 2 ? (uint64_t)st.st_nlink - 2 : LP_USAGE_UNKNOWN;
+}
+
+/* Calls take for each entry of the folder that is not hidden, until it returns false; false if that, or an error, ended
+   it. Without malloc, as opendir needs it. */
+static bool each_entry(int folder, bool (*take)(void *context, const char *name), void *context)
+{
+    struct entry { /* linux_dirent64 of getdents64(2) */
+        uint64_t inode, offset;
+        unsigned short bytes;
+        unsigned char type;
+        char name[];
+    };
+    _Alignas(uint64_t) char entries[DIRECTORY_BYTES];
+    long n;
+    while ((n = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
+        for (long at = 0; at < n;) {
+            const struct entry *entry = (const void *)(entries + at);
+            if (entry->name[0] != '.' && !take(context, entry->name))
+                return false;
+            at += entry->bytes;
+        }
+    return n == 0;
+}
+
+static bool count_one(void *count, const char *name)
+{
+    (void)name;
+    return ++*(uint64_t *)count < LONGEST_COUNT;
+}
+
+/* From Linux 6.2 on the folder's size is their number. */
+static uint64_t open_files(void)
+{
+    struct stat st;
+    int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return LP_USAGE_UNKNOWN;
+    uint64_t count = 0;
+    bool known = fstat(folder, &st) == 0 && st.st_size > 0;
+    if (known)
+        count = (uint64_t)st.st_size;
+    else
+        known = each_entry(folder, count_one, &count);
+    close(folder);
+    return known && count > 0 ? count - 1 : LP_USAGE_UNKNOWN; /* this one */
+}
+
+void lp_usage_read(struct lp_usage *usage)
+{
+    struct rusage self;
+    bool known = getrusage(RUSAGE_SELF, &self) == 0;
+    usage->cpu_ns = cpu_ns();
+    usage->rss_bytes = rss_bytes();
+    usage->minor_faults = known ? (uint64_t)self.ru_minflt : LP_USAGE_UNKNOWN;
+    usage->major_faults = known ? (uint64_t)self.ru_majflt : LP_USAGE_UNKNOWN;
+    usage->voluntary_switches = known ? (uint64_t)self.ru_nvcsw : LP_USAGE_UNKNOWN;
+    usage->involuntary_switches = known ? (uint64_t)self.ru_nivcsw : LP_USAGE_UNKNOWN;
+    usage->threads = threads();
+    usage->open_files = open_files();
+}
+
+struct tasks {
+    uint64_t *tids;
+    size_t n, size;
+};
+
+static bool take_task(void *context, const char *name)
+{
+    struct tasks *tasks = context;
+    uint64_t tid = 0;
+    for (; *name >= '0' && *name <= '9'; name++)
+        tid = tid * 10 + (uint64_t)(*name - '0');
+    if (tasks->n == tasks->size)
+        return false;
+    tasks->tids[tasks->n++] = tid;
+    return true;
+}
+
+size_t lp_tasks_read(uint64_t *tids, size_t size)
+{
+    struct tasks tasks = {tids, 0, size};
+    int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return 0;
+    bool whole = each_entry(folder, take_task, &tasks);
+    close(folder);
+    return whole ? tasks.n : 0;
+}
+
+uint64_t lp_run_delay_ns(uint64_t tid)
+{
+    char path[64], text[128];
+    uint64_t delay_ns;
+    snprintf(path, sizeof path, "/proc/self/task/%llu/schedstat", (unsigned long long)tid);
+    if (!read_text(path, text, sizeof text) || !second_number(text, &delay_ns))
+        return LP_USAGE_UNKNOWN;
+    return delay_ns;
+}

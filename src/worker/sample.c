@@ -1,0 +1,243 @@
+#include "worker/sample.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "process/usage.h"
+#include "worker/internal.h"
+#include "worker/samples.h"
+
+#define ROWS 64u
+#define STACKS_LOOKED_AT 4096u /* tasks may be many */
+#define REAPED_TRIES 3
+
+#define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* ---- where the program is ----------------------------------------------------------------------------------------- */
+
+static lp_ref deepest_of_stack(const struct lp_stack *stack)
+{
+    uint32_t depth = GET(stack->depth);
+    for (depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH; depth > 0; depth--) {
+        const struct lp_frame *frame = &stack->frames[depth - 1];
+        if (GET(frame->serial) != 0 && GET(frame->state) == LP_FRAME_OPEN)
+            return GET(frame->node);
+    }
+    return 0;
+}
+
+uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
+{
+    const struct lp_image *image = &worker->recorder.image;
+    struct lp_node *deepest = NULL;
+    lp_ref found = 0;
+    unsigned looked_at = 0;
+    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at && looked_at < STACKS_LOOKED_AT;) {
+        const struct lp_slot *slot = lp_image_at(image, at);
+        for (lp_ref ref = atomic_load(&slot->last_stack); ref && looked_at < STACKS_LOOKED_AT; looked_at++) {
+            const struct lp_stack *stack = lp_image_at(image, ref);
+            lp_ref open = deepest_of_stack(stack);
+            struct lp_node *node = lp_image_at(image, open);
+            if (open && (!deepest || node->depth >= deepest->depth)) { /* older ones come later */
+                deepest = node;
+                found = open;
+            }
+            ref = atomic_load(&stack->older);
+        }
+        at = atomic_load(&slot->older);
+    }
+    if (deepest)
+        atomic_store_explicit(&deepest->sampled, 1, memory_order_relaxed);
+    return found;
+}
+
+/* ---- I/O ------------------------------------------------------------------------------------------------------- */
+
+static bool has_or_had_children(const struct lp_reaped *reaped)
+{
+    siginfo_t info;
+    return reaped->work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+static struct lp_io own_io(const struct lp_header *header)
+{
+    return (struct lp_io){GET(header->own_read_chars), GET(header->own_write_chars), GET(header->own_read_bytes),
+                          GET(header->own_write_bytes)};
+}
+
+/* At one moment: no child was waited for in between. */
+static bool read_moved(struct lp_header *header, struct lp_moved *moved)
+{
+    for (int i = 0; i < REAPED_TRIES; i++) {
+        struct lp_reaped after;
+        if (!lp_reaped_read(&moved->reaped))
+            return false;
+        moved->own = own_io(header);
+        moved->own_unknown = GET(header->own_io_unknown);
+        size_t cost_chars = lp_io_of_process(&moved->all);
+        atomic_fetch_add(&header->own_read_chars, cost_chars);
+        if (cost_chars == 0 || !lp_reaped_read(&after))
+            return false;
+        if (after.work != moved->reaped.work)
+            continue;
+        moved->all.read_chars = above(moved->all.read_chars, moved->own.read_chars);
+        moved->all.write_chars = above(moved->all.write_chars, moved->own.write_chars);
+        moved->all.read_bytes = above(moved->all.read_bytes, moved->own.read_bytes + moved->reaped.read_bytes);
+        moved->all.write_bytes = above(moved->all.write_bytes, moved->own.write_bytes + moved->reaped.write_bytes);
+        return true;
+    }
+    return false;
+}
+
+/* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. */
+static bool threads_moved(struct lp_sampler *sampler, bool wanted, uint64_t *read_chars, uint64_t *write_chars)
+{
+    uint64_t tids[LP_SAMPLED_THREADS];
+    struct lp_sampler before = *sampler;
+    size_t n = wanted ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
+    sampler->n_threads = 0;
+    *read_chars = *write_chars = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct lp_io io, old = {0};
+        if (!lp_io_of_task(&io, tids[i])) /* it ended just now */
+            return false;
+        for (size_t k = 0; k < before.n_threads; k++)
+            if (before.threads[k].tid == tids[i]) {
+                old = before.threads[k].io;
+                met++;
+            }
+        *read_chars += above(io.read_chars, old.read_chars);
+        *write_chars += above(io.write_chars, old.write_chars);
+        sampler->threads[i].tid = tids[i];
+        sampler->threads[i].io = io;
+    }
+    sampler->n_threads = n;
+    return n > 0 && before.n_threads > 0 && met == before.n_threads;
+}
+
+/* Never steps back: the profiler's own may be noted a little late. */
+static uint64_t tell(uint64_t *told, uint64_t value)
+{
+    if (value > *told)
+        *told = value;
+    return *told;
+}
+
+/* What is not the program's own of what was moved since the last row. Where that cannot be told, nothing is. */
+static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, const struct lp_moved *now)
+{
+    const struct lp_moved *last = &sampler->last;
+    struct lp_io *foreign = &sampler->foreign;
+    bool own_unknown = now->own_unknown != last->own_unknown, by_threads = now->threads_known && !own_unknown;
+    uint64_t read_chars = 0, write_chars = 0;
+    if (!own_unknown && now->reaped.work == last->reaped.work)
+        return;
+    if (by_threads) {
+        read_chars = above(now->threads_read_chars, now->own.read_chars - last->own.read_chars);
+        write_chars = above(now->threads_write_chars, now->own.write_chars - last->own.write_chars);
+    } else {
+        row->gaps |= LP_GAP_CHARS;
+    }
+    foreign->read_chars += above(now->all.read_chars, last->all.read_chars + read_chars);
+    foreign->write_chars += above(now->all.write_chars, last->all.write_chars + write_chars);
+    if (own_unknown) {
+        row->gaps |= LP_GAP_BYTES;
+        foreign->read_bytes += above(now->all.read_bytes, last->all.read_bytes);
+        foreign->write_bytes += above(now->all.write_bytes, last->all.write_bytes);
+    }
+}
+
+static void take_io(struct lp_worker *worker, struct lp_process_row *row, const struct lp_own_io *sampling)
+{
+    struct lp_sampler *sampler = &worker->sampler;
+    const struct lp_io *foreign = &sampler->foreign;
+    struct lp_moved now;
+    bool wanted = has_or_had_children(&sampler->last.reaped);
+    now.threads_known = threads_moved(sampler, wanted, &now.threads_read_chars, &now.threads_write_chars);
+    lp_own_io_end(worker, sampling);
+    if (!read_moved(lp_image_header(&worker->recorder.image), &now)) {
+        row->read_chars = row->write_chars = row->read_bytes = row->write_bytes = LP_NOT_MEASURED;
+        return;
+    }
+    if (sampler->begun)
+        leave_out(sampler, row, &now);
+    row->read_chars = tell(&sampler->told.read_chars, above(now.all.read_chars, foreign->read_chars));
+    row->write_chars = tell(&sampler->told.write_chars, above(now.all.write_chars, foreign->write_chars));
+    row->read_bytes = tell(&sampler->told.read_bytes, above(now.all.read_bytes, foreign->read_bytes));
+    row->write_bytes = tell(&sampler->told.write_bytes, above(now.all.write_bytes, foreign->write_bytes));
+    sampler->begun = true;
+    sampler->last = now;
+}
+
+/* ---- run delay ------------------------------------------------------------------------------------------------- */
+
+static uint64_t delay_before(const struct lp_sampler *sampler, uint64_t tid, uint64_t otherwise)
+{
+    for (size_t i = 0; i < sampler->n_delays; i++)
+        if (sampler->delays[i].tid == tid)
+            return sampler->delays[i].ns;
+    return otherwise;
+}
+
+/* Of the threads that record now; of one that begins to, from now on. */
+static uint64_t run_delay(struct lp_worker *worker)
+{
+    struct lp_sampler *sampler = &worker->sampler, before = *sampler;
+    const struct lp_image *image = &worker->recorder.image;
+    size_t n = 0;
+    sampler->n_delays = 0;
+    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at;) {
+        const struct lp_slot *slot = lp_image_at(image, at);
+        uint64_t tid = GET(slot->tid), ns;
+        at = atomic_load(&slot->older);
+        if (!GET(slot->alive))
+            continue;
+        if (n == LP_DELAYED_THREADS || (ns = lp_run_delay_ns(tid)) == LP_USAGE_UNKNOWN)
+            return LP_NOT_MEASURED;
+        sampler->delay_ns += above(ns, delay_before(&before, tid, ns));
+        sampler->delays[n].tid = tid;
+        sampler->delays[n++].ns = ns;
+    }
+    sampler->n_delays = n;
+    return sampler->delay_ns;
+}
+
+/* ---- the row --------------------------------------------------------------------------------------------------- */
+
+static uint32_t narrow(uint64_t value, uint32_t largest)
+{
+    return value == LP_USAGE_UNKNOWN ? LP_NOT_MEASURED_U32 : value < largest ? (uint32_t)value : largest;
+}
+
+void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
+{
+    struct lp_usage usage;
+    struct lp_process_row row = {
+        .monotonic_ns = now_ns,
+        .cuda_allocated_bytes = LP_NOT_MEASURED,
+        .cuda_reserved_bytes = LP_NOT_MEASURED,
+        .sequence = worker->sampler.sequence,
+    };
+    struct lp_own_io sampling = lp_own_io_begin();
+    row.phase = lp_worker_deepest_phase(worker);
+    lp_usage_read(&usage);
+    row.cpu_ns = usage.cpu_ns;
+    row.rss_bytes = usage.rss_bytes;
+    row.minor_faults = usage.minor_faults;
+    row.major_faults = usage.major_faults;
+    row.voluntary_switches = usage.voluntary_switches;
+    row.involuntary_switches = usage.involuntary_switches;
+    row.open_files = narrow(usage.open_files, LP_NOT_MEASURED_U32 - 1);
+    uint32_t threads = narrow(usage.threads, LP_NOT_MEASURED_U16 - 1);
+    row.threads = threads == LP_NOT_MEASURED_U32 ? LP_NOT_MEASURED_U16 : (uint16_t)threads;
+    row.run_delay_ns = run_delay(worker);
+    take_io(worker, &row, &sampling);
+    if (lp_ring_put(&worker->recorder.image, LP_RING_PROCESS, ROWS, sizeof row, &row))
+        worker->sampler.sequence++;
+}

@@ -1,0 +1,60 @@
+/*
+ * worker/sample: a row of resource samples, taken by the keeper at each tick.
+ *
+ * I/O is that of the process's own threads. The profiler's is left out as it is measured (own_io); what children have
+ * moved is in the kernel's counters of this process from the moment they are waited for, and is left out so: at the block
+ * layer by getrusage(2), which counts it apart; of the system calls' chars, by the threads' own counters, where they are
+ * few and none of them ended meanwhile. Else the interval's chars are not known, and the row says so.
+ *
+ * Must not know: files.
+ */
+#ifndef LP_WORKER_SAMPLE_H
+#define LP_WORKER_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "process/io.h"
+
+#define LP_SAMPLED_THREADS 8  /* whose I/O is looked at, where there are children */
+#define LP_DELAYED_THREADS 16 /* recorded ones whose run delay is looked at */
+
+struct lp_worker;
+
+/* What was moved up to a moment. */
+struct lp_moved {
+    struct lp_io all;     /* without the profiler's, and at the block layer without ended children's */
+    struct lp_io own;     /* the profiler's, as far as it is known */
+    uint32_t own_unknown; /* how often it could not be told */
+    struct lp_reaped reaped;
+    bool threads_known; /* what the threads have moved since the last row */
+    uint64_t threads_read_chars, threads_write_chars;
+};
+
+/* The keeper's own; all zero in a new process. */
+struct lp_sampler {
+    bool begun;
+    uint32_t sequence;
+    struct lp_moved last; /* as of the last row that had I/O */
+    struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
+    struct lp_io told;    /* as given in the last row */
+    size_t n_threads;     /* 0: not known */
+    struct {
+        uint64_t tid;
+        struct lp_io io;
+    } threads[LP_SAMPLED_THREADS];
+    size_t n_delays;
+    struct {
+        uint64_t tid, ns;
+    } delays[LP_DELAYED_THREADS];
+    uint64_t delay_ns;
+};
+
+/* Puts one row. On the keeper. */
+void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns);
+
+/* The id of the deepest phase that is open in any thread, the older thread's where there are several; 0: none. Marks its
+   node as one that samples name. Thread-safe. */
+uint32_t lp_worker_deepest_phase(struct lp_worker *worker);
+
+#endif
