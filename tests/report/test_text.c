@@ -549,6 +549,71 @@ static void test_numbers_are_never_cut(void **state)
                           "              each one; what one count() added\n");
 }
 
+static struct lp_run_backend *model_backend(struct model *model, size_t worker, enum lp_run_backend_state state)
+{
+    struct lp_run *run = model->run;
+    run->backends = model_append(model, run->backends, run->n_backends, sizeof *run->backends);
+    struct lp_run_backend *backend = &run->backends[run->n_backends++];
+    backend->state = state;
+    backend->worker_index = worker;
+    backend->worker = model_text(model, "w_20260813T2241-471c94_4711_0a1b2c3d");
+    backend->role = model_text(model, "actor");
+    backend->backend = model_text(model, "torch");
+    backend->window_phase = model_text(model, "iteration");
+    backend->start = 100;
+    backend->end = 110;
+    backend->entries = 110;
+    return backend;
+}
+
+/* K9 */
+static void test_artifacts_of_backends(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *actor = model_role(&model, "actor");
+    model_worker(&model, actor, "node07");
+    model_worker(&model, actor, "node08");
+    struct lp_run_backend *item = model_backend(&model, 0, LP_BACKEND_WRITTEN);
+    item->path = model_string(&model, "backend/torch_trace.w_1.json");
+    item->bytes = 1200000;
+    item = model_backend(&model, 1, LP_BACKEND_WRITTEN);
+    item->path = model_string(&model, "backend/torch_trace.w_2.json");
+    item->entries = 100;
+    item->reason = model_text(&model, "closed early");
+    item->errors = 2;
+    item->error = model_text(&model, "OSError: x");
+    for (int i = 0; i < 3; i++)
+        model_backend(&model, SIZE_MAX, LP_BACKEND_NONE)->reason = model_text(&model, "no package");
+    model_backend(&model, 1, LP_BACKEND_OPEN);
+    model_backend(&model, 1, LP_BACKEND_OPEN)->cut_off = true;
+    model_backend(&model, 1, LP_BACKEND_MISSING)->path = model_string(&model, "backend/a");
+    item = model_backend(&model, SIZE_MAX, LP_BACKEND_UNREADABLE);
+    item->role = item->backend = item->window_phase = (struct lp_text){0};
+    item->path = model_string(&model, "backend/w_5.json");
+    item->reason = model_text(&model, "not JSON");
+    const char *text = strstr(write_report(&model, (struct lp_report_options){0}), "BACKEND");
+    assert_non_null(text);
+    assert_string_equal(text, "BACKEND ARTIFACTS\n" RULE
+                              "actor pid 4711 on node07          torch, entries 100-109 of iteration     1.2 MB\n"
+                              "    backend/torch_trace.w_1.json\n"
+                              "actor pid 4711 on node08          torch, entry 100 of iteration              0 B\n"
+                              "    backend/torch_trace.w_2.json: closed early; 2 errors, the last: OSError: x\n"
+                              "actor x3                          torch, entries 100-109 of iteration       none\n"
+                              "    no package\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       open\n"
+                              "    not written yet\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       lost\n"
+                              "    its process ended inside the window: nothing was written\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       gone\n"
+                              "    backend/a was written, but is not there any more\n"
+                              "…60813T2241-471c94_4711_0a1b2c3d                                      unreadable\n"
+                              "    backend/w_5.json: not JSON\n"
+                              "  entries inside a window are slowed down by its tool, and kept apart as iteration\n"
+                              "  [torch]; starting and writing is lineprofiler/backend\n");
+}
+
 static void test_many_roles_and_hosts(void **state)
 {
     (void)state;
@@ -681,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_workers_under_other_run_ids_K11),
         cmocka_unit_test(test_most_workers_lost),
         cmocka_unit_test(test_numbers_are_never_cut),
+        cmocka_unit_test(test_artifacts_of_backends),
         cmocka_unit_test(test_many_roles_and_hosts),
         cmocka_unit_test(test_a_wide_page_in_colour),
         cmocka_unit_test(test_colour_adds_nothing),
