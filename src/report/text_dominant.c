@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/format.h"
 #include "report/label.h"
 #include "report/text.h"
@@ -156,8 +157,10 @@ static void counter_row(struct lp_report_page *page, const struct lp_run_phase *
 
 static void counter_rows(struct lp_report_page *page, const struct lp_run_phase *phase)
 {
+    enum lp_run_flow flow;
     for (size_t i = 0; i < phase->n_counters; i++)
-        counter_row(page, phase, &phase->counters[i]);
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow)) /* those have a block of their own */
+            counter_row(page, phase, &phase->counters[i]);
 }
 
 static void minor(struct lp_report_page *page, const struct lp_analysis_role *role)
