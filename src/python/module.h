@@ -14,6 +14,8 @@
  *  run.c       a run directory as plain objects
  *  tree.c      merged_tree() and deltas()
  *  callbacks.c on_snapshot(): what the keeper calls
+ *  extras.c    entries of phases that measure more than time
+ *  stream.c    which CUDA stream is current
  *  count.c     count()
  *  parts.c     what a Phase was made of, for pickling
  *  names.c     from a str to the name's number
@@ -38,6 +40,7 @@
 
 #include <stdbool.h>
 
+#include "process/cuda.h"
 #include "record/record.h"
 #include "run/reading.h"
 #include "worker/worker.h"
@@ -247,6 +250,11 @@ void lpy_callbacks_free(void *callbacks);
    which may be NULL. */
 struct lpy_extras *lpy_extras_begin(struct lpy_phase *phase);
 LP_COLD void lpy_extras_leave(struct lpy_phase *phase, struct lp_entry *entry, struct lpy_extras *extras);
+/* Nobody leaves the entry, but that its object goes: then no device is waited for. */
+void lpy_extras_abandon(struct lpy_extras *extras);
+
+/* stream.c */
+lp_cuda_stream lpy_current_stream(void);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);
