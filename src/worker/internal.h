@@ -53,7 +53,7 @@ struct lp_worker {
     char *run_dir, *run_id, *role, *runtime;
     size_t role_len;
     enum lp_run_id_origin run_id_origin;
-    bool thread_names;
+    bool thread_names, measure_pss;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;

@@ -130,6 +130,7 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->role_len = options->role_len;
     worker->runtime = options->runtime ? copy_bytes(options->runtime, strlen(options->runtime)) : NULL;
     worker->thread_names = options->thread_names;
+    worker->measure_pss = options->measure_pss;
     worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
     worker->thread_name = options->thread_name ? options->thread_name : kernel_thread_name;
@@ -180,6 +181,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     const struct lp_recorder_hooks hooks = {.context = worker, .begin = begin, .thread_name = ask_thread_name};
     if (lp_recorder_init(&worker->recorder, &hooks, options->measure_cpu, options->thread_names) != 0)
         goto no_memory;
+    worker->recorder.wait_detail = options->wait_detail;
     if (lp_worker_make_image_locked(worker) != 0)
         goto no_image;
     if (lp_worker_make_folder(worker) != 0) {
