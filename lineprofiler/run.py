@@ -239,6 +239,7 @@ class Node(_Record):
     """The figures of one path: a phase below the phases around it."""
 
     __slots__ = (
+        "async_work",
         "blocked_ns",
         "calls",
         "child_wall_ns",
@@ -246,6 +247,9 @@ class Node(_Record):
         "cpu_ns",
         "ended_wall_ns",
         "estimated",
+        "gpu_calls",
+        "gpu_hist",
+        "gpu_ns",
         "hist",
         "is_thread",
         "late_wall_ns",
@@ -296,6 +300,14 @@ class Node(_Record):
     """A thread's name standing as a phase (thread_names=True): the sum of what is below it."""
     hist: Hist
     """Durations of the entries that ended."""
+    gpu_calls: int | None
+    """Entries of phase(gpu=True) whose device time is known; None: nowhere asked for."""
+    gpu_ns: int | None
+    """Time that the device took for what those entries enqueued; None likewise."""
+    gpu_hist: Hist | None
+    """Those times, one for each entry; None likewise."""
+    async_work: bool
+    """Marked by phase(async_work=True): its wall time is that of submission only."""
     counters: dict[str, Counter]
     """Counted directly in this phase, by name."""
 

@@ -43,8 +43,12 @@ struct lp_run_record {
     uint64_t id;                     /* By which samples name it; 0: none does. */
     bool no_cpu, no_open_cpu;        /* cpu_ns, open_cpu_ns are null. */
     bool has_blocked, has_preempted; /* Without the key they were not measured. */
+    uint64_t gpu_calls, gpu_ns;
+    bool has_gpu;                    /* Device time was asked for. */
+    bool async_work;                 /* Its wall time is that of submission. */
     bool sampled_below;              /* Some child has a stride. */
     size_t hist, n_hist;             /* In document.buckets. */
+    size_t gpu_hist, n_gpu_hist;     /* Likewise. */
     size_t counters, n_counters;     /* In document.tallies. */
 };
 

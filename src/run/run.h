@@ -19,6 +19,7 @@
  *    and its denominator is wall_ns - nocpu_wall_ns.
  *  - blocked_ns and preempted_ns are what is known of why threads waited, together at most the wait; what they leave of it
  *    was not measured. Where blocked_known or preempted_known is false none of that was measured anywhere.
+ *  - device_time, where it was asked for, is of device_time->calls entries; of the others it is not known.
  *  - estimated is set where any contribution was sampled (stride > 1).
  *  - Sums saturate at their type's limit instead of wrapping; saturated is then set and a caveat says so.
  */
@@ -72,6 +73,12 @@ struct lp_run_spread {
     bool saturated; /* A sum stands at the limit of its type. */
 };
 
+/* How long a device worked on what entries enqueued, of those for which that is known. */
+struct lp_run_device_time {
+    uint64_t calls, ns;
+    struct lp_hist hist;
+};
+
 struct lp_run_phase {
     struct lp_text name;            /* Empty on a root. */
     struct lp_run_phase *parent;    /* Borrowed; NULL on a root. */
@@ -87,7 +94,9 @@ struct lp_run_phase {
     bool cpu_known, estimated, saturated;
     bool blocked_known, preempted_known;
     bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
+    bool async_work; /* Somewhere marked so: its wall time is that of submission. */
     struct lp_hist hist;
+    struct lp_run_device_time *device_time; /* Owned; NULL: nowhere asked for. */
     struct lp_run_spread spread;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
