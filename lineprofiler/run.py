@@ -745,6 +745,8 @@ def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
     nodes = []
     for path, figures in pairs:
         figures["hist"] = Hist(figures["hist"])
+        if figures["gpu_hist"] is not None:
+            figures["gpu_hist"] = Hist(figures["gpu_hist"])
         figures["counters"] = {name: Counter(*rest) for name, *rest in figures["counters"]}
         nodes.append(Node(path=path, **figures))
     return Tree(nodes)

@@ -89,7 +89,8 @@ int lp_analysis_choose_shares(struct lp_analysis_role *figures)
    time was recorded at all the share is NaN, and every phase is. */
 static bool is_dominant(const struct lp_analysis_phase *figures)
 {
-    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || figures->phase->n_counters > 0;
+    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || figures->phase->n_counters > 0 ||
+           (figures->phase->device_time && figures->phase->device_time->ns > 0);
 }
 
 static void leave_out(struct lp_analysis_role *figures, const struct lp_analysis_phase *phase)

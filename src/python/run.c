@@ -100,20 +100,21 @@ static PyObject *from_phase(const struct lp_run_phase *phase)
     PyObject *blocked_ns = from_known(phase->blocked_known, (int64_t)phase->blocked_ns);
     PyObject *preempted_ns = from_known(phase->preempted_known, (int64_t)phase->preempted_ns);
     const struct lp_run_device_time *device_time = phase->device_time;
-    return Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "gpu_calls",
-        from_known(device_time, device_time ? (int64_t)device_time->calls : 0), "gpu_ns",
-        from_known(device_time, device_time ? (int64_t)device_time->ns : 0), "gpu_hist",
-        device_time ? from_hist(&device_time->hist) : Py_NewRef(Py_None), "async_work",
-        PyBool_FromLong(phase->async_work), "calls", (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns",
-        blocked_ns, "preempted_ns", preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns,
-        "child_wall_ns", (unsigned long long)phase->child_wall_ns, "late_wall_ns",
-        (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls, "open_wall_ns",
-        (unsigned long long)phase->open_wall_ns, "ended_wall_ns", (unsigned long long)phase->ended_wall_ns, "stride",
-        (unsigned long long)phase->stride_min, (unsigned long long)phase->stride_max, "workers",
-        (unsigned long long)phase->workers, "estimated", PyBool_FromLong(phase->estimated), "saturated",
-        PyBool_FromLong(phase->saturated), "is_thread", PyBool_FromLong(phase->is_thread), "hist",
-        from_hist(&phase->hist), "counters", make_tuple(phase->counters, phase->n_counters, make_counter));
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}",
+                         "gpu_calls", from_known(device_time, device_time ? (int64_t)device_time->calls : 0), "gpu_ns",
+                         from_known(device_time, device_time ? (int64_t)device_time->ns : 0), "gpu_hist",
+                         device_time ? from_hist(&device_time->hist) : Py_NewRef(Py_None), "async_work",
+                         PyBool_FromLong(phase->async_work), "calls", (unsigned long long)phase->calls, "wall_ns",
+                         (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns", blocked_ns, "preempted_ns",
+                         preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns",
+                         (unsigned long long)phase->child_wall_ns, "late_wall_ns",
+                         (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
+                         "open_wall_ns", (unsigned long long)phase->open_wall_ns, "ended_wall_ns",
+                         (unsigned long long)phase->ended_wall_ns, "stride", (unsigned long long)phase->stride_min,
+                         (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers,
+                         "estimated", PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated),
+                         "is_thread", PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
+                         make_tuple(phase->counters, phase->n_counters, make_counter));
 }
 
 static int append_phase(PyObject *list, const struct lp_run_phase *phase, PyObject *path)

@@ -44,12 +44,12 @@ struct lp_run_record {
     bool no_cpu, no_open_cpu;        /* cpu_ns, open_cpu_ns are null. */
     bool has_blocked, has_preempted; /* Without the key they were not measured. */
     uint64_t gpu_calls, gpu_ns;
-    bool has_gpu;                    /* Device time was asked for. */
-    bool async_work;                 /* Its wall time is that of submission. */
-    bool sampled_below;              /* Some child has a stride. */
-    size_t hist, n_hist;             /* In document.buckets. */
-    size_t gpu_hist, n_gpu_hist;     /* Likewise. */
-    size_t counters, n_counters;     /* In document.tallies. */
+    bool has_gpu;                /* Device time was asked for. */
+    bool async_work;             /* Its wall time is that of submission. */
+    bool sampled_below;          /* Some child has a stride. */
+    size_t hist, n_hist;         /* In document.buckets. */
+    size_t gpu_hist, n_gpu_hist; /* Likewise. */
+    size_t counters, n_counters; /* In document.tallies. */
 };
 
 struct lp_run_slot {

@@ -93,7 +93,7 @@ struct lp_run_phase {
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
     bool blocked_known, preempted_known;
-    bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
+    bool is_thread;  /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     bool async_work; /* Somewhere marked so: its wall time is that of submission. */
     struct lp_hist hist;
     struct lp_run_device_time *device_time; /* Owned; NULL: nowhere asked for. */
