@@ -23,6 +23,7 @@ __all__ = [
     "Bucket",
     "Caveat",
     "Counter",
+    "Gpu",
     "Hist",
     "Machine",
     "Node",
@@ -463,6 +464,25 @@ class Machine(_Record):
     cpu_model: str | None
 
 
+class Gpu(_Record):
+    """A device of the machine that a worker ran on, as NVIDIA's management library has it.
+
+    None: not known.
+    """
+
+    __slots__ = ("index", "memory_bytes", "name", "own", "state", "uuid")
+    index: int
+    """Of the machine's physical devices; CUDA_VISIBLE_DEVICES does not change it."""
+    name: str | None
+    uuid: str | None
+    memory_bytes: int | None
+    state: str
+    """"ok"; "lost": it stopped working; "timed_out": the driver did not answer at the last look."""
+    own: str
+    """Why figures of this process on it are missing: "pid_namespace", "not_supported" or
+    "no_permission"; "ok": they are not."""
+
+
 class Worker(_Record):
     """One process that recorded."""
 
@@ -474,6 +494,7 @@ class Worker(_Record):
         "ended",
         "exit_status",
         "flush",
+        "gpus",
         "host",
         "job_id",
         "job_system",
@@ -566,6 +587,8 @@ class Worker(_Record):
     open: list[OpenPhase]
     """What was open when it last wrote, one for each thread."""
     machine: Machine
+    gpus: list[Gpu]
+    """The devices of its machine; empty: none, or the worker ended before it looked."""
     peak_rss_bytes: int | None
     """The most memory that it has had, shared pages included; as of its last write. None: not
     measured."""
@@ -756,6 +779,10 @@ def _make_worker(raw: dict[str, Any]) -> Worker:
     started, written = raw.pop("started"), raw.pop("written")
     raw["troubles"] = dict(raw["troubles"])
     raw["machine"] = Machine(**raw["machine"])
+    raw["gpus"] = [
+        Gpu(index=index, name=name, uuid=uuid, memory_bytes=size, state=state, own=own)
+        for index, name, uuid, size, state, own in raw["gpus"]
+    ]
     raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
     return Worker(
         started_realtime_ns=started[0],

@@ -62,6 +62,12 @@ struct lp_run_trouble_view {
     uint64_t count;
 };
 
+struct lp_run_gpu_view {
+    uint64_t index, memory_bytes; /* memory_bytes: UINT64_MAX: not known */
+    struct lp_span name, uuid;    /* bytes is NULL where it is not known. */
+    struct lp_span state, own;
+};
+
 /* Views are borrowed from the document and end with the next parse. */
 struct lp_run_document {
     struct lp_span worker, run_id, role, host, job_id, runtime;
@@ -90,6 +96,8 @@ struct lp_run_document {
     size_t n_tallies, tallies_room;
     struct lp_run_trouble_view *troubles;
     size_t n_troubles, troubles_room;
+    struct lp_run_gpu_view *gpus;
+    size_t n_gpus, gpus_room;
 
     json_t *json; /* Owned: what most views point into. */
     char *names;  /* Owned: names that had to be decoded; room for the whole document. */
@@ -106,6 +114,9 @@ int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *
 
 /* The machine and the memory: the part that is in document_machine.c. */
 int lp_run_document_machine(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
+
+/* The devices: the part that is in document_gpus.c. */
+int lp_run_document_gpus(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
 
 /* Decodes a string marked *text* in docs/format.md. */
 int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,

@@ -141,6 +141,14 @@ struct lp_run_machine {
     struct lp_text kernel, cpu_model; /* bytes is NULL where it is not known. */
 };
 
+/* A device of the machine that a worker ran on, as NVML has it. Strings are Owned. */
+struct lp_run_device {
+    uint64_t index, memory_bytes; /* memory_bytes: UINT64_MAX: not known */
+    struct lp_text name, uuid;    /* bytes is NULL where it is not known. */
+    char *state;                  /* "ok", "lost", "timed_out" */
+    char *own; /* Why figures of this process are missing: "ok", "pid_namespace", "not_supported", "no_permission" */
+};
+
 /* One process that recorded. Strings are Owned. */
 struct lp_run_worker {
     struct lp_text worker;                              /* w_<run>_<pid>_<uuid8> */
@@ -154,6 +162,8 @@ struct lp_run_worker {
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
     struct lp_run_machine machine;
+    struct lp_run_device *devices; /* Owned. */
+    size_t n_devices;
     uint64_t peak_rss_bytes, pss_bytes; /* As of its last write; 0: not measured. */
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
