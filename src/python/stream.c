@@ -25,7 +25,7 @@ static lp_cuda_stream stream_from(PyObject *number)
     return stream;
 }
 
-static PyObject *imported(const char *name)
+PyObject *lpy_imported(const char *name)
 {
     PyObject *modules = PyImport_GetModuleDict();
     return modules && PyDict_CheckExact(modules) ? PyDict_GetItemString(modules, name) : NULL;
@@ -70,12 +70,12 @@ static PyObject *attribute_of(PyObject *object, const char *name)
 
 lp_cuda_stream lpy_current_stream(void)
 {
-    PyObject *torch = imported("torch"), *cupy;
+    PyObject *torch = lpy_imported("torch"), *cupy;
     if (torch && is_true(call_in(torch, "cuda", "is_initialized"))) {
         PyObject *stream = torch_stream_fast(torch);
         return stream_from(stream ? stream : attribute_of(call_in(torch, "cuda", "current_stream"), "cuda_stream"));
     }
-    if ((cupy = imported("cupy")))
+    if ((cupy = lpy_imported("cupy")))
         return stream_from(attribute_of(call_in(cupy, "cuda", "get_current_stream"), "ptr"));
     return LP_CUDA_NO_STREAM;
 }

@@ -130,6 +130,7 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->role_len = options->role_len;
     worker->runtime = options->runtime ? copy_bytes(options->runtime, strlen(options->runtime)) : NULL;
     worker->thread_names = options->thread_names;
+    worker->device_memory = options->device_memory;
     worker->measure_pss = options->measure_pss;
     worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
