@@ -223,9 +223,9 @@ static int add_member_locked(int folder, const struct lp_metadata_place *place, 
         errno = errno ? errno : ENOENT;
     else if (!end)
         errno = EINVAL;
-    else if (end && memmem(text + line, kept - line, name->bytes, name->len))
+    else if (memmem(text + line, kept - line, name->bytes, name->len))
         failed = 0;
-    else if (end)
+    else
         failed = write_whole(
             folder, place->worker,
             (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4);
