@@ -44,7 +44,8 @@ struct lp_analysis_phase {
     double self_share;                /* Of the role's wall time. */
     double mean_ns;                   /* Per ended entry; like the quantiles NaN as long as none ended. */
     double p50_ns, p95_ns, p99_ns;
-    bool self_estimated; /* Sampled itself, or a child of it is. */
+    double gpu_mean_ns, gpu_p50_ns, gpu_p99_ns; /* Per entry whose device time is known; NaN without any. */
+    bool self_estimated;                        /* Sampled itself, or a child of it is. */
 };
 
 /* One counter of one phase. */
@@ -104,7 +105,8 @@ struct lp_analysis {
 
 /* Rules of choice, here so that the documentation and the tests can name them. */
 #define LP_ANALYSIS_SHARES_MAX 10
-#define LP_ANALYSIS_DOMINANT_SHARE 0.01 /* Phases with less self time are minor, unless they have counters. */
+/* Phases with less self time are minor, unless they have counters or device time. */
+#define LP_ANALYSIS_DOMINANT_SHARE 0.01
 #define LP_ANALYSIS_DOMINANT_MAX 12
 #define LP_ANALYSIS_REPEATING_CALLS 3
 

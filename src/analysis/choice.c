@@ -100,7 +100,8 @@ static bool has_counters(const struct lp_run_phase *phase)
    time was recorded at all the share is NaN, and every phase is. */
 static bool is_dominant(const struct lp_analysis_phase *figures)
 {
-    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || has_counters(figures->phase);
+    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || has_counters(figures->phase) ||
+           (figures->phase->device_time && figures->phase->device_time->ns > 0);
 }
 
 static void leave_out(struct lp_analysis_role *figures, const struct lp_analysis_phase *phase)

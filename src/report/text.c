@@ -84,7 +84,10 @@ void lp_report_text_phase(struct lp_report_page *page, const struct lp_run_phase
 
 void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase, size_t columns)
 {
-    lp_report_text_phase(page, role->phases[phase].phase, columns);
+    const struct lp_run_phase *of = role->phases[phase].phase;
+    lp_report_text_phase(page, of, of->async_work && columns > 1 ? columns - 1 : columns);
+    if (of->async_work)
+        lp_report_page_text(page, "\xe2\x80\xa0"); /* U+2020; the legend says what it means */
 }
 
 void lp_report_text_note_begin(struct lp_report_page *page)
