@@ -64,6 +64,8 @@ int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
         analysis->n_roles = i + 1;
         error = make_role(&analysis->roles[i], run);
     }
+    if (!error)
+        error = lp_analysis_resources(analysis);
     if (error) {
         lp_analysis_free(analysis);
         return error;
@@ -82,5 +84,6 @@ void lp_analysis_free(struct lp_analysis *analysis)
         free(analysis->roles[i].dominant);
     }
     free(analysis->roles);
+    free(analysis->hosts);
     free(analysis);
 }
