@@ -148,7 +148,7 @@ class Profiler(_core.Recorder):
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        self._hooks = _make_hooks(annotate, backend, backend_window, window_phase)
+        self._hooks: Hooks | None = _make_hooks(annotate, backend, backend_window, window_phase)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._role = _choose_role(role)
@@ -190,6 +190,8 @@ class Profiler(_core.Recorder):
                 self._describe_run()
             self._join_process()
             self._attach_hooks()
+        else:
+            self._hooks = None
         self._closed = False
         if install:
             self._install()

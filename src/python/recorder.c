@@ -117,6 +117,7 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     struct lpy_callbacks *callbacks = lpy_callbacks_new();
     if (callbacks == NULL)
         return -1;
+    options->device_memory = lpy_device_memory;
     options->flushed = lpy_callbacks_call;
     options->flushed_release = lpy_callbacks_free;
     options->flushed_context = callbacks;

@@ -56,6 +56,7 @@ struct lp_worker {
     enum lp_run_id_origin run_id_origin;
     bool thread_names, measure_pss;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
+    bool (*device_memory)(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
     void (*flushed)(void *context);

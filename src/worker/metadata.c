@@ -219,11 +219,13 @@ static int add_member_locked(int folder, const struct lp_metadata_place *place, 
     size_t kept = end ? (size_t)(end - text) : 0, line = kept;
     while (line > 0 && text[line - 1] != '\n')
         line--;
-    if (text && !end)
+    if (!text)
+        errno = errno ? errno : ENOENT;
+    else if (!end)
         errno = EINVAL;
-    else if (end && memmem(text + line, kept - line, name->bytes, name->len))
+    else if (memmem(text + line, kept - line, name->bytes, name->len))
         failed = 0;
-    else if (end)
+    else
         failed = write_whole(
             folder, place->worker,
             (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4);

@@ -43,6 +43,9 @@ struct lp_worker_options {
     bool deferred;              /* no image and no file before the first phase, as in a forked child */
     double snapshot_interval_s; /* 0: no periodic flush */
     double sample_interval_s;   /* 0: no samples */
+    /* What a framework's allocator holds of the devices; false: not known. Called at each sample on the keeper's thread, so it
+       may wait some milliseconds, but for nothing that the program holds. ask: the program runs on. NULL: not known. */
+    bool (*device_memory)(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
     /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
