@@ -761,13 +761,14 @@ static void test_resources_and_commit(void **state)
     after(text, "\nCommit 01234567 (main, changed)\n");
     const char *expected = "\nRESOURCES                  granted        used                mean      heaviest\n"
                            "node07  (2 processes)\n"
-                           "  CPU cores                    1.50         n/a     n/a         n/a           n/a\n"
-                           "  memory                     2.0 GB    800.0 MB   40.0%    400.0 MB      500.0 MB\n"
-                           "  memory, shared once        2.0 GB    100.0 MB    5.0%    100.0 MB      100.0 MB\n"
+                           "  CPU cores                   1.50         n/a     n/a         n/a           n/a\n"
+                           "  memory                    2.0 GB    800.0 MB   40.0%    400.0 MB      500.0 MB\n"
+                           "  memory, shared once       2.0 GB    100.0 MB    5.0%    100.0 MB      100.0 MB\n"
                            "  16 cores, usable 8, limit 1.50; RAM 64.0 GB, limit 2.0 GB; Linux 6.1.0\n"
                            "  heaviest: memory actor pid 4711\n"
                            "  memory, shared once, was measured of 1 of 2 processes\n";
-    assert_memory_equal(after(text, "\nRESOURCES"), expected, strlen(expected));
+    if (strncmp(after(text, "\nRESOURCES"), expected, strlen(expected)) != 0)
+        fail_msg("%s", text);
     after(text, "counts\n  shared pages several times");
 }
 
