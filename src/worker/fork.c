@@ -32,6 +32,7 @@ static void make_locks_anew(void)
     }
     lp_record_make_locks_anew();
     lp_signals_after_fork();
+    lp_own_io_after_fork();
 }
 
 /* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
@@ -130,6 +131,7 @@ static void after_fork_in_child(void)
 {
     lp_record_after_fork_in_child();
     lp_signals_after_fork();
+    lp_own_io_after_fork();
     lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
