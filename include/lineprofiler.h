@@ -47,6 +47,10 @@ typedef struct lp_options {
     int no_cpu;          /* true: measure no CPU time, hence no wait */
     double snapshot_interval_s; /* 0: 30 s; negative: no periodic flush */
     double sample_interval_s;   /* 0: 1 s; negative: none. Both negative: no thread */
+    int wait_detail;            /* Why a thread waited, blocked or pushed off its core: 0: as is the default, on;
+                                   positive: on; negative: off. Takes a descriptor per thread */
+    int measure_pss; /* true: measure how much memory the process has if shared pages are shared out, when files are
+                        written; stops its calls of mmap for up to 30 ms */
 } lp_options;
 
 /* Opens a recorder of this process; options may be NULL. NULL on failure: lp_error_message() says why. */

@@ -43,6 +43,8 @@ class Recorder:
         snapshot_interval_s: float = 0,
         sample_interval_s: float = 0,
         strict_names: bool = False,
+        wait_detail: bool | None = None,
+        measure_pss: bool = False,
     ) -> None: ...
     @property
     def enabled(self) -> bool:
@@ -85,6 +87,13 @@ class Recorder:
         """Return what was recorded since the last call, as merged_tree() has it."""
     def on_snapshot(self, function: _Function, /) -> _Function:
         """Have function called with the tree after each periodic flush; return function."""
+    def wrap_phases(self, function: Callable[[Phase], object], name: str = ..., /) -> None:
+        """Have phase() return what function makes of the Phase: if it has that name, or of all.
+
+        See src/python/wrap.c.
+        """
+    def note_in_metadata(self, key: str, text: str, /) -> None:
+        """Add a text to what metadata.json says of the run, if it says none. OSError."""
     @staticmethod
     def pause_callbacks() -> None:
         """Before a fork: stop the threads of all profilers, and wait shortly for callbacks."""

@@ -31,10 +31,14 @@ if TYPE_CHECKING:
     from typing import Any, Self
     from typing import TypeVar as _TypeVar
 
+    from lineprofiler._backend import Backend as Backend
+    from lineprofiler._wrapped import Hooks
+
     _Function = _TypeVar("_Function", bound=_Callable[..., Any])
 
 
 __all__ = [
+    "Backend",
     "Profiler",
     "Run",
     "RunError",
@@ -74,18 +78,33 @@ class Profiler(_core.Recorder):
         Make the functions of this module use this profiler.
     measure_cpu:
         Measure CPU time too, and with it how long a phase waited.
+    wait_detail:
+        Tell why a phase waited: blocked, or pushed off its core. None, the default, is yes where
+        CPU time is measured: it costs less than 1 % of a thread's time.
     thread_names:
         Nest the phases of each thread under its name when the run is read.
     strict_names:
         Make it a ValueError to ask for a second phase whose name has the shape of another's, the
         shape being the name with each run of digits as one "#". By default the 128th is a warning.
     annotate:
-        Only False for now: a later version brings it, and until then True is a ValueError.
+        Show each entry of a phase to other tools: as an NVTX range (torch's, else the package
+        nvtx's), and as a `torch.profiler.record_function` if the program has imported torch. What
+        is missing is left out.
+    backend, backend_window, window_phase:
+        A heavy profiler for a bounded time: "torch", "viztracer" or "jax" (or a `Backend`). It
+        starts at entering the phase named window_phase for the start-th time in this process, and
+        stops at entering it for the end-th, or at `close`; what it writes is in
+        ``<run_dir>/backend/``. Without the package nothing is done, and metadata.json says so in
+        ``unavailable_reason``. See docs/backends.md.
     snapshot_interval_s:
         Seconds between two writings of the worker's file by a native thread; None: never, only by
         `snapshot` and `close`.
     sample_interval_s:
         Seconds between two readings of the process's resources; None: no readings.
+    measure_pss:
+        At each writing of the file, measure also how much memory the process has if each shared
+        page is divided among those who share it, which adds up over forked workers; in processes
+        below 1.5 GiB. It stops the process's calls of mmap for up to 30 ms.
 
     While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
     and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run; those to whom
@@ -99,7 +118,7 @@ class Profiler(_core.Recorder):
     should be.
     """
 
-    __slots__ = ("_closed", "_export", "_options", "_pid", "_role", "_run_dir", "_silent")
+    __slots__ = ("_closed", "_export", "_hooks", "_options", "_pid", "_role", "_run_dir", "_silent")
 
     def __init__(
         self,
@@ -110,26 +129,37 @@ class Profiler(_core.Recorder):
         run_id: str | None = None,
         install: bool = False,
         measure_cpu: bool = True,
+        wait_detail: bool | None = None,
         thread_names: bool = False,
         strict_names: bool = False,
         annotate: bool = False,
+        backend: str | None = None,
+        backend_window: tuple[int, int] = (3, 6),
+        window_phase: str = "iteration",
         snapshot_interval_s: float | None = 30.0,
         sample_interval_s: float | None = 1.0,
+        measure_pss: bool = False,
     ) -> None:
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        _refuse_later(annotate=annotate)
+        self._hooks = _make_hooks(annotate, backend, backend_window, window_phase)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._role = _choose_role(role)
         self._options: dict[str, Any] = {
             "role": self._role,
             "measure_cpu": measure_cpu,
+            "wait_detail": wait_detail,
             "thread_names": thread_names,
             "strict_names": strict_names,
+            "annotate": annotate,
+            "backend": None if backend is None else str(backend),
+            "backend_window": tuple(backend_window),
+            "window_phase": window_phase,
             "snapshot_interval_s": snapshot_interval_s,
             "sample_interval_s": sample_interval_s,
+            "measure_pss": measure_pss,
         }
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
         sample_s = _seconds("sample_interval_s", sample_interval_s)
@@ -142,13 +172,16 @@ class Profiler(_core.Recorder):
                 run_id=run,
                 inherited=run_id is None,
                 measure_cpu=measure_cpu,
+                wait_detail=wait_detail,
                 thread_names=thread_names,
                 deferred=_exits.in_fork_server(),
                 strict_names=strict_names,
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
+                measure_pss=measure_pss,
             )
             self._join_process()
+            self._attach_hooks()
         self._closed = False
         if install:
             self._install()
@@ -299,6 +332,12 @@ class Profiler(_core.Recorder):
         )
         _exits.watch(self)
 
+    def _attach_hooks(self) -> None:
+        if self._hooks is not None:
+            self._hooks.attach(self)
+            if self._hooks.window is not None and not _exits.in_fork_server():
+                self._hooks.window.look(self)
+
     def _install(self) -> None:
         installed = installed_profiler()
         if installed is None or installed._is_inherited():
@@ -314,6 +353,8 @@ class Profiler(_core.Recorder):
         if self._closed:
             return
         self._closed = True
+        if self._hooks is not None:
+            self._hooks.close(self)
         if _core.installed_profiler() is self:
             _core.install(None)
         _exits.forget(self)
@@ -331,6 +372,16 @@ class Profiler(_core.Recorder):
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
+
+
+def __getattr__(name: str) -> Any:
+    """Import what few programs need when it is first asked for."""
+    if name != "Backend":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lineprofiler._backend import Backend
+
+    globals()[name] = Backend
+    return Backend
 
 
 def _reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
@@ -383,9 +434,13 @@ def start(
     enabled: bool | None = None,
     run_id: str | None = None,
     measure_cpu: bool = True,
+    wait_detail: bool | None = None,
     thread_names: bool = False,
     strict_names: bool = False,
     annotate: bool = False,
+    backend: str | None = None,
+    backend_window: tuple[int, int] = (3, 6),
+    window_phase: str = "iteration",
     snapshot_interval_s: float | None = 30.0,
     sample_interval_s: float | None = 1.0,
 ) -> Profiler:
@@ -409,9 +464,13 @@ def start(
         run_id=run_id,
         install=True,
         measure_cpu=measure_cpu,
+        wait_detail=wait_detail,
         thread_names=thread_names,
         strict_names=strict_names,
         annotate=annotate,
+        backend=backend,
+        backend_window=backend_window,
+        window_phase=window_phase,
         snapshot_interval_s=snapshot_interval_s,
         sample_interval_s=sample_interval_s,
     )
@@ -459,11 +518,15 @@ def _choose_role(role: str | None) -> str:
     return role or os.environ.get("LINEPROFILER_ROLE") or "main"
 
 
-def _refuse_later(**options: bool) -> None:
-    """Refuse what is asked for but not there yet: a promise not kept would go unnoticed."""
-    for name, value in options.items():
-        if value:
-            raise ValueError(f"{name}={value!r} is not there yet in this version; leave it out")
+def _make_hooks(
+    annotate: bool, backend: str | None, backend_window: tuple[int, int], window_phase: str
+) -> Hooks | None:
+    """Return what is to happen around entries; None, and nothing imported, for most profilers."""
+    if annotate is False and backend is None:
+        return None
+    from lineprofiler import _wrapped
+
+    return _wrapped.make_hooks(annotate, backend, backend_window, window_phase)
 
 
 def _seconds(name: str, value: float | None) -> float:

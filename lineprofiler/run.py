@@ -24,6 +24,7 @@ __all__ = [
     "Caveat",
     "Counter",
     "Hist",
+    "Machine",
     "Node",
     "OpenPhase",
     "Role",
@@ -238,6 +239,7 @@ class Node(_Record):
     """The figures of one path: a phase below the phases around it."""
 
     __slots__ = (
+        "blocked_ns",
         "calls",
         "child_wall_ns",
         "counters",
@@ -251,6 +253,7 @@ class Node(_Record):
         "open_calls",
         "open_wall_ns",
         "path",
+        "preempted_ns",
         "saturated",
         "stride",
         "wall_ns",
@@ -265,6 +268,10 @@ class Node(_Record):
     """Wall time, that of open entries up to the flush included."""
     cpu_ns: int | None
     """CPU time of the thread in them; None: not measured."""
+    blocked_ns: int | None
+    """The part of wait_ns that the thread is known to have been blocked; None: not measured."""
+    preempted_ns: int | None
+    """The part of wait_ns that it could have run but found no core; None: not measured."""
     nocpu_wall_ns: int
     """The part of wall_ns for which CPU time was not measured."""
     child_wall_ns: int
@@ -416,6 +423,34 @@ class OpenPhase(_Record):
     open_ns: int
 
 
+class Machine(_Record):
+    """What a worker said of the machine it ran on, and what of it was its to use.
+
+    None: not known.
+    """
+
+    __slots__ = (
+        "cores",
+        "cores_usable",
+        "cpu_limit_cores",
+        "cpu_model",
+        "kernel",
+        "memory_limit_bytes",
+        "ram_bytes",
+    )
+    cores: int | None
+    """Online."""
+    cores_usable: int | None
+    """In the process's affinity mask."""
+    cpu_limit_cores: float | None
+    """By the control groups, such as 1.5; infinite: no limit."""
+    ram_bytes: int | None
+    memory_limit_bytes: float | None
+    """By the control groups, an int unless it is infinite: no limit."""
+    kernel: str | None
+    cpu_model: str | None
+
+
 class Worker(_Record):
     """One process that recorded."""
 
@@ -432,13 +467,16 @@ class Worker(_Record):
         "job_system",
         "launcher",
         "library",
+        "machine",
         "measure_cpu",
         "name",
         "open",
         "parent_pid",
         "path",
+        "peak_rss_bytes",
         "pid",
         "private_image",
+        "pss_bytes",
         "rank",
         "role",
         "root_wall_ns",
@@ -515,6 +553,14 @@ class Worker(_Record):
     """Things that went wrong, to how often they did."""
     open: list[OpenPhase]
     """What was open when it last wrote, one for each thread."""
+    machine: Machine
+    peak_rss_bytes: int | None
+    """The most memory that it has had, shared pages included; as of its last write. None: not
+    measured."""
+    pss_bytes: int | None
+    """Its memory when it last wrote, each shared page counted by its share: what adds up over
+    processes. None: not measured, as without ``measure_pss=True`` or in a process with more than
+    1.5 GiB."""
 
     @property
     def started_at(self) -> float:
@@ -695,6 +741,7 @@ def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
 def _make_worker(raw: dict[str, Any]) -> Worker:
     started, written = raw.pop("started"), raw.pop("written")
     raw["troubles"] = dict(raw["troubles"])
+    raw["machine"] = Machine(**raw["machine"])
     raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
     return Worker(
         started_realtime_ns=started[0],

@@ -37,6 +37,8 @@ struct lp_analysis_phase {
     uint64_t wait_ns;                 /* Wall time in which its thread was not on a CPU, children included. */
     uint64_t wait_base_ns;            /* The wall time for which that is known. */
     double wait_share;                /* Of wait_base_ns; NaN if CPU time was not measured. */
+    double blocked_share;             /* Like the next of wait_base_ns: why it waited; NaN if that was not measured. */
+    double preempted_share;           /* What both leave of wait_share was not measured. */
     double share;                     /* Of the role's wall time; children included. */
     double parent_share;              /* Of the parent's wall time; of the role's at the top level. */
     double self_share;                /* Of the role's wall time. */
@@ -60,6 +62,7 @@ struct lp_analysis_role {
     uint64_t open_calls; /* Entries that had not ended, all phases together. */
     bool cpu_partial;    /* Some wall time of a phase with CPU figures has none. */
     bool cpu_missing;    /* Some phase has no CPU figures at all. */
+    bool wait_explained; /* Of some phase it is known why it waited. */
     size_t busiest;      /* Index in lp_run.workers: the most time in phases; LP_ANALYSIS_NONE without
                        any. */
     double mean_wall_ns; /* Time in phases per worker; NaN without workers. */

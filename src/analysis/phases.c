@@ -108,12 +108,16 @@ int lp_analysis_flatten(struct lp_analysis_role *figures)
 static void measure_wait(struct lp_analysis_phase *figures)
 {
     const struct lp_run_phase *phase = figures->phase;
-    figures->wait_share = NAN;
+    figures->wait_share = figures->blocked_share = figures->preempted_share = NAN;
     if (!phase->cpu_known)
         return;
     figures->wait_base_ns = lp_analysis_less(phase->wall_ns, phase->nocpu_wall_ns);
     figures->wait_ns = lp_analysis_less(figures->wait_base_ns, phase->cpu_ns);
     figures->wait_share = lp_analysis_ratio((double)figures->wait_ns, (double)figures->wait_base_ns);
+    if (phase->blocked_known)
+        figures->blocked_share = lp_analysis_ratio((double)phase->blocked_ns, (double)figures->wait_base_ns);
+    if (phase->preempted_known)
+        figures->preempted_share = lp_analysis_ratio((double)phase->preempted_ns, (double)figures->wait_base_ns);
 }
 
 /* No entry took longer than all together, and a single one took exactly that: a bucket's width must not show there. */
@@ -168,6 +172,7 @@ void lp_analysis_measure(struct lp_analysis_role *role)
         role->open_calls = lp_analysis_add(role->open_calls, phase->open_calls);
         role->cpu_partial |= phase->cpu_known && phase->nocpu_wall_ns > 0;
         role->cpu_missing |= !phase->cpu_known;
+        role->wait_explained |= figures->blocked_share > 0 || figures->preempted_share > 0;
     }
 }
 

@@ -93,6 +93,7 @@ void lp_cpu_open(void)
     if (atomic_load(&mode) >= 0)
         return;
     lp_wall_open();
+    lp_wait_open();
     lp_cpu_token = UINT64_MAX;
     int chosen = find_area() ? LP_CPU_BOUNDED : LP_CPU_PLAIN;
     const char *forced = getenv("LINEPROFILER_CLOCK_CPU");
@@ -122,6 +123,26 @@ void lp_cpu_init(struct lp_cpu *cpu)
     cpu->token_slot = &no_slot;
     if (lp_cpu_mode() != LP_CPU_PLAIN)
         cpu->token_slot = (_Atomic uint64_t *)(void *)(area() + RSEQ_CS_OFFSET);
+}
+
+/* Asks why the thread waited. What that takes falls outside the phase too: entering, the clocks are read again. */
+static void ask_why(struct lp_cpu *cpu, enum lp_edge edge, struct lp_reading *now)
+{
+    bool ok;
+    if (!lp_wait_note(cpu->wait, now->wall_ns, now->wall_ns - now->cpu_ns) || edge != LP_EDGE_ENTER)
+        return;
+    now->wall_ns = lp_wall_ns();
+    atomic_signal_fence(memory_order_seq_cst);
+    bool stands =
+        lp_cpu_mode() != LP_CPU_PLAIN && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == lp_cpu_token;
+    if (stands && now->wall_ns < cpu->valid_until_ns)
+        now->cpu_ns = now->wall_ns - cpu->ahead_ns;
+    else
+        now->cpu_ns = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID, &ok);
+    if ((int64_t)(now->cpu_ns - cpu->last_ns) < 0)
+        now->cpu_ns = cpu->last_ns;
+    cpu->last_ns = now->cpu_ns;
+    lp_wait_pass(cpu->wait, now->wall_ns - now->cpu_ns);
 }
 
 struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
@@ -161,6 +182,8 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
     if ((int64_t)(now.cpu_ns - cpu->last_ns) < 0)
         now.cpu_ns = cpu->last_ns;
     cpu->last_ns = now.cpu_ns;
+    if (cpu->wait)
+        ask_why(cpu, edge, &now);
     return now;
 }
 

@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clock/wait.h"
 #include "clock/wall.h"
 
 enum lp_cpu_mode { LP_CPU_PLAIN, LP_CPU_BOUNDED, LP_CPU_TOKEN };
@@ -45,6 +46,7 @@ struct lp_cpu {
     uint64_t last_ns;             /* last result; results never step back */
     uint64_t resync_ns;           /* wall time at which the real clock is due */
     bool bounded;
+    struct lp_wait *wait; /* Borrowed; NULL: why the thread waited is not asked. */
 };
 
 struct lp_reading {

@@ -67,10 +67,11 @@ struct lp_node {
     _Atomic lp_ref octaves[64];     /* of struct lp_octave */
 };
 
-/* Figures that few nodes have. Written like a core, by the thread that owns the slot. */
+/* Figures that few nodes have. Written like a core, by the thread that owns the slot; but device times, outside the
+   sequence, by whoever holds the lock of these (worker/device_time.h). */
 struct lp_extra {
     _Atomic uint32_t done, begun;
-    _Atomic uint64_t blocked_ns, preempted_ns; /* of the entries that ended: parts of their wait */
+    _Atomic uint64_t blocked_ns, preempted_ns; /* parts of the wait, open entries included */
     _Atomic uint64_t gpu_calls, gpu_ns;        /* entries whose device time is known, and that time */
     _Atomic uint32_t flags;                    /* enum lp_extra_flags; outside the sequence */
     _Atomic lp_ref gpu_hist;                   /* of struct lp_gpu_hist */
@@ -124,8 +125,15 @@ struct lp_stack {
     _Atomic uint64_t cpu; /* LP_STACK_RUNS and the thread's CPU time while others ran; or what it has used itself */
     _Atomic uint64_t skip_serial;   /* of the entry that is open but not measured, nor anything in it; 0: none */
     _Atomic uint64_t posted_serial; /* the same: another thread has ended it */
-    uint8_t reserved[32];
+    _Atomic lp_ref billed;          /* of a struct lp_billed for each frame; 0: nothing was billed yet */
+    uint8_t reserved[28];
     struct lp_frame frames[LP_STACK_DEPTH];
+};
+
+/* What of blocked_ns and preempted_ns of a frame's node belongs to the open entry with that serial. */
+struct lp_billed {
+    _Atomic uint64_t serial, blocked_ns, preempted_ns;
+    uint8_t reserved[8];
 };
 
 /* One thread's area. Outlives the thread; a later thread may take the slot over. */
@@ -136,7 +144,8 @@ struct lp_slot {
     _Atomic lp_ref name;
     _Atomic uint64_t tid;
     _Atomic uint32_t alive;
-    uint8_t reserved[36];
+    _Atomic uint32_t wait_source; /* enum lp_wait_source, the best that any thread of the slot had */
+    uint8_t reserved[32];
 };
 
 struct lp_name {
@@ -174,6 +183,7 @@ enum lp_trouble {
     LP_TROUBLE_FAILED_CALLBACKS,
     LP_TROUBLE_FAILED_SAMPLES,
     LP_TROUBLE_UNREAD_IO,
+    LP_TROUBLE_GPU_TIMEOUTS,
     LP_TROUBLE_KINDS
 };
 
@@ -205,6 +215,7 @@ struct lp_header {
     /* Of the process, at the last flush. 0: not measured. */
     _Atomic uint64_t peak_rss_bytes, pss_bytes;
     _Atomic lp_ref rings[LP_RINGS]; /* of struct lp_ring; 0: no row yet */
+    _Atomic lp_ref gpus;            /* name: JSON text of the devices; 0: none, or not yet looked */
     _Atomic lp_ref last_slot;
     lp_ref facts;                                   /* name: JSON text of the unchanging facts */
     lp_ref run_dir, folder;                         /* names: absolute path, "workers/<host>" below it */
@@ -228,6 +239,7 @@ static_assert(sizeof(struct lp_frame) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_stack) == (1 + LP_STACK_DEPTH) * LP_LINE, "layout");
 static_assert(sizeof(struct lp_slot) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_extra) == LP_LINE, "layout");
+static_assert(sizeof(struct lp_billed) * 2 == LP_LINE, "layout");
 static_assert(sizeof(struct lp_ring) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_header) <= 1024, "layout");
 static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
@@ -235,7 +247,7 @@ static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 #define LP_IMAGE_LAYOUT                                                                                                \
     ((uint32_t)(sizeof(struct lp_header) * 31 + sizeof(struct lp_node) * 37 + sizeof(struct lp_stack) * 41 +           \
                 sizeof(struct lp_slot) * 43 + sizeof(struct lp_counter) * 47 + sizeof(struct lp_extra) * 53 +          \
-                sizeof(struct lp_ring) * 59 + offsetof(struct lp_header, last_slot)))
+                sizeof(struct lp_ring) * 59 + sizeof(struct lp_billed) * 61 + offsetof(struct lp_header, last_slot)))
 
 /* The owner's side. */
 struct lp_image {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* "size resident shared ..." in pages. */
@@ -33,4 +34,40 @@ bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes)
         return false;
     *bytes = pages * (uint64_t)page_size;
     return true;
+}
+
+/* The figure of a line "Key:  123 kB", in bytes; 0 if there is none. */
+static uint64_t bytes_of(const char *text, const char *key)
+{
+    const char *line = strstr(text, key);
+    unsigned long long kib = line ? strtoull(line + strlen(key), NULL, 10) : 0;
+    return kib <= UINT64_MAX / 1024 ? kib * 1024 : 0;
+}
+
+static bool read_whole(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+void lp_memory_of_self(struct lp_own_memory *memory)
+{
+    char text[16384]; /* the groups of its user stand before, however many there are */
+    *memory = (struct lp_own_memory){0};
+    if (!read_whole("/proc/self/status", text, sizeof text))
+        return;
+    /* The name of the process, which stands before, may hold anything but a newline. */
+    memory->rss_bytes = bytes_of(text, "\nVmRSS:");
+    memory->peak_rss_bytes = bytes_of(text, "\nVmHWM:");
+}
+
+uint64_t lp_memory_pss_of_self(void)
+{
+    char text[1024];
+    return read_whole("/proc/self/smaps_rollup", text, sizeof text) ? bytes_of(text, "\nPss:") : 0;
 }

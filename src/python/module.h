@@ -8,6 +8,7 @@
  *  phase.c     Phase, what phase() returns: a recorder and a name
  *  entry.c     Entry, one entry of a phase: what `with` calls
  *  boundary.c  Boundary, the descriptors Phase.__enter__ and Phase.__exit__ that hand out entries
+ *  wrap.c      phases of a recorder with something around their entries, which is Python's to know
  *  join.c      which run a process belongs to
  *  tasks.c     which task runs on this thread
  *  task_watch.c  the moments at which asyncio's tasks begin and end to run, where CPython tells them
@@ -55,6 +56,9 @@ struct lpy_recorder {
     PyObject *weak_references;
     struct lpy_state *state;         /* Borrowed: the type holds the module. */
     struct lp_recorder *recorder;    /* Borrowed from worker; NULL: nothing is recorded, or not any more. */
+    struct lp_recorder *plain;       /* The same, but NULL where phases are wrapped too: all that phase() looks at. */
+    PyObject *wrap;                  /* Owned; may be NULL. What makes of a Phase the one that is handed out. */
+    lp_name_id wrapped;              /* Of which phases only; LP_NAME_NONE: of all. */
     struct lp_worker *worker;        /* Owned; NULL if it was never enabled. */
     struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
     struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
@@ -179,6 +183,11 @@ PyObject *lpy_current(struct lpy_recorder *recorder);
 /* Warns once that paths are folded, if that is why nothing was recorded. -1: the warning is an
  * exception. */
 LPY_RAISES_NEG int lpy_recorder_not_recorded(struct lpy_recorder *recorder);
+
+/* Has every phase of that name, LP_NAME_NONE: every phase, made over by function; NULL: none. */
+void lpy_recorder_wrap(struct lpy_recorder *recorder, PyObject *function, lp_name_id name);
+/* The Phase as it is handed out by a recorder that wraps them. Steals it; NULL: an exception that no Exception is. */
+PyObject *lpy_phase_wrapped(struct lpy_recorder *recorder, PyObject *phase);
 
 /* An entry that counts as handed out once, as `side`. */
 struct lpy_entry *lpy_entry_new(struct lpy_state *state, struct lpy_phase *phase, enum lpy_side side);

@@ -27,18 +27,9 @@ static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorde
     return object;
 }
 
-/* A phase of this name, with these flags and the sampling stride of these bits of a phase id; or the one that does
-   nothing. */
-LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
-                                      lp_phase_id stride_bits, unsigned flags)
+LP_ALWAYS_INLINE PyObject *make_recorded(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
+                                         lp_phase_id stride_bits, unsigned flags)
 {
-    if (LP_UNLIKELY(recorder == NULL || recorder->recorder == NULL)) {
-        if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
-            return NULL;
-        if (recorder)
-            recorder->used = true;
-        return Py_NewRef(state->no_phase);
-    }
     lp_name_id name = lpy_name_seen(state, text);
     if (LP_UNLIKELY(name == LP_NAME_NONE) && lpy_name_id(state, text, "phase", &name) < 0)
         return NULL;
@@ -47,6 +38,30 @@ LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_record
     if (LP_UNLIKELY(name == LP_NAME_NONE)) /* the table of names is full */
         lp_image_trouble(&recorder->recorder->image, LP_TROUBLE_FOLDED_PATHS);
     return new_phase(state, recorder, name == LP_NAME_NONE ? name : name | stride_bits, flags);
+}
+
+LP_NOINLINE static PyObject *make_wrapped(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
+                                          lp_phase_id stride_bits, unsigned flags)
+{
+    PyObject *phase = make_recorded(state, recorder, text, stride_bits, flags);
+    return phase ? lpy_phase_wrapped(recorder, phase) : NULL;
+}
+
+/* A phase of this name, with these flags and the sampling stride of these bits of a phase id; or the one that does
+   nothing. */
+LP_ALWAYS_INLINE PyObject *make_phase(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *text,
+                                      lp_phase_id stride_bits, unsigned flags)
+{
+    if (LP_UNLIKELY(recorder == NULL || recorder->plain == NULL)) {
+        if (LP_UNLIKELY(recorder && recorder->recorder))
+            return make_wrapped(state, recorder, text, stride_bits, flags);
+        if (lpy_name_check(text, "phase") < 0 || LP_UNLIKELY(state->no_phase == NULL && !lpy_state_stands(state)))
+            return NULL;
+        if (recorder)
+            recorder->used = true;
+        return Py_NewRef(state->no_phase);
+    }
+    return make_recorded(state, recorder, text, stride_bits, flags);
 }
 
 /* sample: a number in (0, 1], for one entry in so many. */

@@ -51,18 +51,39 @@ int lpy_convert_optional_path(PyObject *object, void *bytes)
     return PyUnicode_FSConverter(object, bytes);
 }
 
+/* Leaves the int as it was for None. */
+static int convert_unless_none(PyObject *object, void *truth)
+{
+    if (object == Py_None)
+        return 1;
+    *(int *)truth = PyObject_IsTrue(object);
+    return *(int *)truth >= 0;
+}
+
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"run_dir",           "role",         "run_id",   "inherited",
-                               "measure_cpu",       "thread_names", "deferred", "snapshot_interval_s",
-                               "sample_interval_s", "strict_names", NULL};
+    static char *keywords[] = {"run_dir",
+                               "role",
+                               "run_id",
+                               "inherited",
+                               "measure_cpu",
+                               "thread_names",
+                               "deferred",
+                               "snapshot_interval_s",
+                               "sample_interval_s",
+                               "strict_names",
+                               "wait_detail",
+                               "measure_pss",
+                               NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
-    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddp:Recorder", keywords, lpy_convert_optional_path,
+    int wait_detail = LP_WAIT_DETAIL_DEFAULT;
+    int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0, measure_pss = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&p:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path,
                                      (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
-                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names))
+                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names,
+                                     convert_unless_none, (void *)&wait_detail, &measure_pss))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -70,8 +91,10 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     if (opening->role == NULL || opening->runtime == NULL)
         return -1;
     options->measure_cpu = measure_cpu;
+    options->wait_detail = wait_detail;
     options->thread_names = thread_names;
     options->deferred = deferred;
+    options->measure_pss = measure_pss;
     opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
@@ -112,7 +135,7 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     lpy_callbacks_set_worker(callbacks, worker);
     self->callbacks = callbacks;
     self->worker = worker;
-    self->recorder = lp_worker_recorder(worker);
+    self->recorder = self->plain = lp_worker_recorder(worker);
     self->strict_names = opening->strict_names;
     lpy_recorder_list(self);
     return 0;
@@ -160,7 +183,8 @@ static void recorder_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     if (self->recorder)
         lpy_recorder_unlist(self);
-    self->recorder = NULL;
+    self->recorder = self->plain = NULL;
+    lpy_recorder_wrap(self, NULL, LP_NAME_NONE);
     lpy_callbacks_clear(self->callbacks);
     if (self->worker) {
         lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
@@ -176,12 +200,14 @@ static void recorder_dealloc(PyObject *object)
 static int recorder_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct lpy_recorder *)object)->wrap);
     return lpy_callbacks_traverse(((struct lpy_recorder *)object)->callbacks, visit, arg);
 }
 
 /* A callback may hold the profiler. */
 static int recorder_clear(PyObject *object)
 {
+    lpy_recorder_wrap((struct lpy_recorder *)object, NULL, LP_NAME_NONE);
     lpy_callbacks_clear(((struct lpy_recorder *)object)->callbacks);
     return 0;
 }
@@ -237,7 +263,8 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     if (self->recorder == NULL)
         Py_RETURN_NONE;
     lp_recorder_see_thread_name(self->recorder);
-    self->recorder = NULL;
+    self->recorder = self->plain = NULL;
+    lpy_recorder_wrap(self, NULL, LP_NAME_NONE);
     lpy_recorder_unlist(self);
     PyThreadState *thread = PyEval_SaveThread();
     int status = lp_worker_close(self->worker, message, sizeof message);
@@ -284,6 +311,38 @@ static PyObject *recorder_on_snapshot(PyObject *object, PyObject *function)
     if (self->recorder && lpy_callbacks_add(self->callbacks, function) < 0)
         return NULL;
     return Py_NewRef(function);
+}
+
+static PyObject *recorder_wrap_phases(PyObject *object, PyObject *args)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    PyObject *function, *text = NULL;
+    lp_name_id name = LP_NAME_NONE;
+    if (!PyArg_ParseTuple(args, "O|O:wrap_phases", &function, &text))
+        return NULL;
+    if (text && lpy_name_id(self->state, text, "phase", &name) < 0)
+        return NULL;
+    if (self->recorder)
+        lpy_recorder_wrap(self, function, name);
+    Py_RETURN_NONE;
+}
+
+static PyObject *recorder_note_in_metadata(PyObject *object, PyObject *args)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    const char *key, *note;
+    if (!PyArg_ParseTuple(args, "ss:note_in_metadata", &key, &note))
+        return NULL;
+    if (self->worker == NULL)
+        Py_RETURN_NONE;
+    PyThreadState *thread = PyEval_SaveThread();
+    int status = lp_metadata_note(self->worker, key, note);
+    int error = errno;
+    PyEval_RestoreThread(thread);
+    if (status == 0)
+        Py_RETURN_NONE;
+    errno = error;
+    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, "metadata.json");
 }
 
 static PyObject *recorder_pause_callbacks(PyObject *type, PyObject *unused)
@@ -464,6 +523,18 @@ PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
                               "\n"
                               "TypeError: it cannot be called.");
 
+PyDoc_STRVAR(wrap_phases_doc,
+             "wrap_phases($self, function, name, /)\n"
+             "--\n\n"
+             "Have phase() return what function makes of the Phase, if it has that name; without a name\n"
+             "of every one. Where function raises an Exception, the Phase itself is returned.");
+
+PyDoc_STRVAR(note_in_metadata_doc, "note_in_metadata($self, key, text, /)\n"
+                                   "--\n\n"
+                                   "Add a text to what metadata.json says of the run, if it says none under that key.\n"
+                                   "\n"
+                                   "OSError: it could not be added.");
+
 PyDoc_STRVAR(pause_callbacks_doc,
              "pause_callbacks()\n"
              "--\n\n"
@@ -479,6 +550,8 @@ static PyMethodDef recorder_methods[] = {
     {"merged_tree", recorder_merged_tree, METH_NOARGS, merged_tree_doc},
     {"deltas", recorder_deltas, METH_NOARGS, deltas_doc},
     {"on_snapshot", recorder_on_snapshot, METH_O, on_snapshot_doc},
+    {"wrap_phases", recorder_wrap_phases, METH_VARARGS, wrap_phases_doc},
+    {"note_in_metadata", recorder_note_in_metadata, METH_VARARGS, note_in_metadata_doc},
     {"pause_callbacks", recorder_pause_callbacks, METH_NOARGS | METH_STATIC, pause_callbacks_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -500,11 +573,12 @@ static PyMemberDef recorder_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-PyDoc_STRVAR(recorder_doc, "One worker of a run: records phases and counters of this process.\n"
-                           "\n"
-                           "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
-                           "thread_names=False, snapshot_interval_s=0, sample_interval_s=0). Without a run_dir it\n"
-                           "records nothing. lineprofiler.accounting.Profiler is what programs use.");
+PyDoc_STRVAR(recorder_doc,
+             "One worker of a run: records phases and counters of this process.\n"
+             "\n"
+             "Recorder(run_dir=None, *, role=\"main\", run_id=None, inherited=False, measure_cpu=True,\n"
+             "thread_names=False, snapshot_interval_s=0, sample_interval_s=0, wait_detail=None). Without\n"
+             "a run_dir it records nothing. lineprofiler.accounting.Profiler is what programs use.");
 
 static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, (void *)recorder_doc},           {Py_tp_new, (void *)recorder_new},

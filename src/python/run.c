@@ -97,17 +97,19 @@ static PyObject *make_counter(const void *elements, size_t i)
 static PyObject *from_phase(const struct lp_run_phase *phase)
 {
     PyObject *cpu_ns = phase->cpu_known ? PyLong_FromUnsignedLongLong(phase->cpu_ns) : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:K,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
-                         (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns",
-                         cpu_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns",
-                         (unsigned long long)phase->child_wall_ns, "late_wall_ns",
-                         (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
-                         "open_wall_ns", (unsigned long long)phase->open_wall_ns, "ended_wall_ns",
-                         (unsigned long long)phase->ended_wall_ns, "stride", (unsigned long long)phase->stride_min,
-                         (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers,
-                         "estimated", PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated),
-                         "is_thread", PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
-                         make_tuple(phase->counters, phase->n_counters, make_counter));
+    PyObject *blocked_ns = from_known(phase->blocked_known, (int64_t)phase->blocked_ns);
+    PyObject *preempted_ns = from_known(phase->preempted_known, (int64_t)phase->preempted_ns);
+    return Py_BuildValue(
+        "{s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
+        (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns",
+        blocked_ns, "preempted_ns", preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns,
+        "child_wall_ns", (unsigned long long)phase->child_wall_ns, "late_wall_ns",
+        (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls, "open_wall_ns",
+        (unsigned long long)phase->open_wall_ns, "ended_wall_ns", (unsigned long long)phase->ended_wall_ns, "stride",
+        (unsigned long long)phase->stride_min, (unsigned long long)phase->stride_max, "workers",
+        (unsigned long long)phase->workers, "estimated", PyBool_FromLong(phase->estimated), "saturated",
+        PyBool_FromLong(phase->saturated), "is_thread", PyBool_FromLong(phase->is_thread), "hist",
+        from_hist(&phase->hist), "counters", make_tuple(phase->counters, phase->n_counters, make_counter));
 }
 
 static int append_phase(PyObject *list, const struct lp_run_phase *phase, PyObject *path)
@@ -179,6 +181,33 @@ static PyObject *from_stamp(const struct lp_run_stamp *stamp)
                          (unsigned long long)stamp->boottime_ns);
 }
 
+/* 0: not known */
+static PyObject *from_unless_zero(uint64_t value)
+{
+    if (value == 0)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+/* NaN: not known */
+static PyObject *from_unless_nan(double value)
+{
+    if (value != value)
+        Py_RETURN_NONE;
+    return PyFloat_FromDouble(value);
+}
+
+static PyObject *from_machine(const struct lp_run_machine *machine)
+{
+    PyObject *memory_limit = machine->memory_limit_bytes == UINT64_MAX ? PyFloat_FromDouble(Py_HUGE_VAL)
+                                                                       : from_unless_zero(machine->memory_limit_bytes);
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "cores", from_unless_zero(machine->cores), "cores_usable",
+                         from_unless_zero(machine->cores_usable), "cpu_limit_cores",
+                         from_unless_nan(machine->cpu_limit_cores), "ram_bytes", from_unless_zero(machine->ram_bytes),
+                         "memory_limit_bytes", memory_limit, "kernel", from_optional_text(&machine->kernel),
+                         "cpu_model", from_optional_text(&machine->cpu_model));
+}
+
 static PyObject *make_worker(const void *elements, size_t i)
 {
     static const char *const sources[] = {
@@ -186,7 +215,7 @@ static PyObject *make_worker(const void *elements, size_t i)
     const struct lp_run_worker *worker = (const struct lp_run_worker *)elements + i;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:N,s:N,"
-        "s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N}",
+        "s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N,s:N,s:N,s:N}",
         "name", from_text(&worker->worker), "run_id", from_text(&worker->run_id), "role", from_text(&worker->role),
         "host", from_text(&worker->host), "job_id", from_optional_text(&worker->job_id), "runtime",
         from_optional_text(&worker->runtime), "job_system", from_optional(worker->job_system), "launcher",
@@ -203,7 +232,8 @@ static PyObject *make_worker(const void *elements, size_t i)
         PyBool_FromLong(worker->private_image), "run_id_generated", PyBool_FromLong(worker->run_id_generated), "stale",
         PyBool_FromLong(worker->stale), "source", sources[worker->source], "troubles",
         make_tuple(worker->troubles, worker->n_troubles, make_trouble), "open",
-        make_tuple(worker->open, worker->n_open, make_open));
+        make_tuple(worker->open, worker->n_open, make_open), "machine", from_machine(&worker->machine),
+        "peak_rss_bytes", from_unless_zero(worker->peak_rss_bytes), "pss_bytes", from_unless_zero(worker->pss_bytes));
 }
 
 static PyObject *make_index(const void *elements, size_t i)

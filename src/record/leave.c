@@ -171,6 +171,7 @@ static void reap_strand(struct lp_thread *thread, struct lp_strand *strand)
     if (skipped != 0 && LP_GET(stack->posted_serial) == skipped)
         end_skipping(strand);
     for (uint32_t i = first_posted(stack); i < LP_GET(stack->depth); i = first_posted(stack)) {
+        lp_thread_unbill(thread, stack, i);
         close_frame(thread, stack, i, (struct ending){.wall_ns = posted_end_ns(thread, &stack->frames[i])});
         settle_top(stack);
     }

@@ -100,6 +100,10 @@ struct lp_thread {
     uint32_t posted;          /* guarded by the recorder's lock: exits by other threads, not yet taken up */
     bool taken_over;          /* guarded by the recorder's lock: the slot was another thread's before */
     struct lp_node nowhere;   /* stands for the node where nothing is recorded */
+
+    struct lp_wait wait;
+    uint64_t put_off_serial; /* of the last entry that was open when reasons began to be put off */
+    bool runs_unknown;       /* who ran since the last reading is not known */
 };
 
 enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOPPED };
@@ -110,6 +114,7 @@ struct lp_recorder {
     _Atomic bool wake;    /* begin is to be called at the next boundary although we are recording */
     uint32_t generation;  /* counts images: entries and slots of an earlier one are dead */
     bool measure_cpu, keep_thread_names;
+    bool wait_detail; /* set before the first boundary */
     struct lp_image image;
     struct lp_recorder_hooks hooks;
     pthread_mutex_t lock;
@@ -237,6 +242,14 @@ void lp_thread_run_late(struct lp_thread *thread, struct lp_strand *strand);
 void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(void *host));
 LP_NOINLINE struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name);
 LP_NOINLINE void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket);
+
+/* wait.c: why entries waited. On their thread. */
+
+/* From now on it is asked, if the recorder wants to know. */
+void lp_thread_ask_waits(struct lp_thread *thread);
+/* Takes back from its node what an open entry was billed: of one that ended when its thread did not look, CPU time and
+   wait are not known, so neither is its share. */
+void lp_thread_unbill(struct lp_thread *thread, struct lp_stack *stack, uint32_t index);
 
 /* The calling thread's side of the recorder; NULL if nothing is to be recorded. */
 LP_ALWAYS_INLINE struct lp_thread *lp_thread_self(struct lp_recorder *recorder)

@@ -31,6 +31,7 @@ static void thread_ends(void *value)
                 continue;
             if (atomic_load(&recorder->key) && thread->generation == recorder->generation && thread->slot)
                 lp_thread_end(thread);
+            lp_wait_end(&thread->wait);
             thread->owner = 0;
         }
         pthread_mutex_unlock(&recorder->lock);
@@ -113,6 +114,12 @@ void lp_recorder_stop(struct lp_recorder *recorder)
 {
     atomic_store(&recorder->state, LP_RECORDER_STOPPED);
     atomic_store(&recorder->key, 0);
+    if (!lp_record_is_here())
+        return; /* a clone that ran no fork handlers: its parent's threads may hold the lock */
+    pthread_mutex_lock(&recorder->lock);
+    for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next)
+        lp_wait_end(&thread->wait);
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 void lp_recorder_release(struct lp_recorder *recorder)
@@ -129,6 +136,7 @@ void lp_recorder_release(struct lp_recorder *recorder)
     while (recorder->threads) {
         struct lp_thread *thread = recorder->threads;
         recorder->threads = thread->next;
+        lp_wait_end(&thread->wait);
         lp_table_release(&thread->children);
         lp_strands_release(thread);
         free(thread);
@@ -173,6 +181,7 @@ static void forget_parent(struct lp_recorder *recorder)
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         thread->owner = 0;
         thread->slot = NULL;
+        lp_wait_forget(&thread->wait);
         lp_strands_forget(thread);
     }
     lp_table_reset(&recorder->paths);

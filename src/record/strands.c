@@ -190,7 +190,9 @@ void lp_thread_run(struct lp_thread *thread, struct lp_strand *strand)
 void lp_thread_run_late(struct lp_thread *thread, struct lp_strand *strand)
 {
     struct lp_header *header = lp_image_header(&thread->recorder->image);
+    thread->runs_unknown = true;
     uint64_t last_ns = thread->cpu.last_ns, cpu_ns = lp_thread_cpu_ns(thread);
+    thread->runs_unknown = false;
     if (thread->recorder->measure_cpu)
         atomic_fetch_add_explicit(&header->troubles[LP_TROUBLE_UNPLACED_CPU_NS], cpu_ns - last_ns,
                                   memory_order_relaxed);

@@ -112,6 +112,7 @@ static struct lp_thread *choose_locked(struct lp_recorder *recorder, lp_ref name
     if (!thread)
         return NULL;
     thread->recorder = recorder;
+    lp_wait_init(&thread->wait);
     thread->next = recorder->threads;
     recorder->threads = thread;
     return thread;
@@ -242,6 +243,8 @@ struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
         pthread_mutex_lock(&recorder->lock);
         thread = claim_locked(recorder, name);
         pthread_mutex_unlock(&recorder->lock);
+        if (thread)
+            lp_thread_ask_waits(thread);
     }
     if (!thread) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_IMAGE_FULL);

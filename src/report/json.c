@@ -52,21 +52,25 @@ static void counters(struct lp_emit *emit, const struct lp_run_phase *phase)
     lp_emit_close(emit, ']');
 }
 
+static void count_if(struct lp_emit *emit, const char *key, bool known, uint64_t count)
+{
+    if (known)
+        lp_report_json_count(emit, key, count);
+    else
+        lp_report_json_null(emit, key);
+}
+
 static void times(struct lp_emit *emit, const struct lp_analysis_phase *figures)
 {
     const struct lp_run_phase *phase = figures->phase;
     lp_report_json_count(emit, "calls", phase->calls);
     lp_report_json_count(emit, "wall_ns", phase->wall_ns);
     lp_report_json_count(emit, "self_ns", figures->self_ns);
-    if (phase->cpu_known) {
-        lp_report_json_count(emit, "cpu_ns", phase->cpu_ns);
-        lp_report_json_count(emit, "wait_ns", figures->wait_ns);
-        lp_report_json_count(emit, "wait_base_ns", figures->wait_base_ns);
-    } else {
-        lp_report_json_null(emit, "cpu_ns");
-        lp_report_json_null(emit, "wait_ns");
-        lp_report_json_null(emit, "wait_base_ns");
-    }
+    count_if(emit, "cpu_ns", phase->cpu_known, phase->cpu_ns);
+    count_if(emit, "wait_ns", phase->cpu_known, figures->wait_ns);
+    count_if(emit, "wait_base_ns", phase->cpu_known, figures->wait_base_ns);
+    count_if(emit, "blocked_ns", phase->cpu_known && phase->blocked_known, phase->blocked_ns);
+    count_if(emit, "preempted_ns", phase->cpu_known && phase->preempted_known, phase->preempted_ns);
     lp_report_json_count(emit, "late_wall_ns", phase->late_wall_ns);
     lp_report_json_count(emit, "open_calls", phase->open_calls);
     lp_report_json_count(emit, "open_wall_ns", phase->open_wall_ns);
@@ -78,6 +82,8 @@ static void derived(struct lp_emit *emit, const struct lp_analysis_phase *figure
     lp_report_json_real(emit, "parent_share", figures->parent_share);
     lp_report_json_real(emit, "self_share", figures->self_share);
     lp_report_json_real(emit, "wait_share", figures->wait_share);
+    lp_report_json_real(emit, "blocked_share", figures->blocked_share);
+    lp_report_json_real(emit, "preempted_share", figures->preempted_share);
     lp_report_json_real(emit, "mean_ns", figures->mean_ns);
     lp_report_json_real(emit, "p50_ns", figures->p50_ns);
     lp_report_json_real(emit, "p95_ns", figures->p95_ns);

@@ -71,6 +71,40 @@ static void state(struct lp_emit *emit, const struct lp_run_worker *worker)
     lp_report_json_string(emit, "cpu_clock", worker->cpu_clock);
 }
 
+static void unless_zero(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    if (value == 0)
+        lp_report_json_null(emit, key);
+    else
+        lp_report_json_count(emit, key, value);
+}
+
+static void machine(struct lp_emit *emit, const struct lp_run_machine *machine)
+{
+    lp_report_json_object(emit, "machine");
+    unless_zero(emit, "cores", machine->cores);
+    unless_zero(emit, "cores_usable", machine->cores_usable);
+    if (isinf(machine->cpu_limit_cores))
+        lp_report_json_string(emit, "cpu_limit_cores", "none");
+    else
+        lp_report_json_real(emit, "cpu_limit_cores", machine->cpu_limit_cores);
+    unless_zero(emit, "ram_bytes", machine->ram_bytes);
+    if (machine->memory_limit_bytes == UINT64_MAX)
+        lp_report_json_string(emit, "memory_limit_bytes", "none");
+    else
+        unless_zero(emit, "memory_limit_bytes", machine->memory_limit_bytes);
+    lp_report_json_text(emit, "kernel", &machine->kernel);
+    lp_report_json_text(emit, "cpu_model", &machine->cpu_model);
+    lp_emit_close(emit, '}');
+}
+
+static void resources_of(struct lp_emit *emit, const struct lp_run_worker *worker)
+{
+    machine(emit, &worker->machine);
+    unless_zero(emit, "peak_rss_bytes", worker->peak_rss_bytes);
+    unless_zero(emit, "pss_bytes", worker->pss_bytes);
+}
+
 static void troubles(struct lp_emit *emit, const struct lp_run_worker *worker)
 {
     lp_report_json_object(emit, "troubles");
@@ -102,6 +136,7 @@ static void workers(struct lp_emit *emit, const struct lp_run *run)
         lp_report_json_object(emit, NULL);
         identity(emit, &run->workers[i]);
         state(emit, &run->workers[i]);
+        resources_of(emit, &run->workers[i]);
         troubles(emit, &run->workers[i]);
         open_phases(emit, &run->workers[i]);
         lp_emit_close(emit, '}');
@@ -164,5 +199,6 @@ void lp_report_json_facts(struct lp_emit *emit, const struct lp_run *run)
     hosts(emit, run);
     lp_emit_newline(emit);
     superseded(emit, run);
+    lp_report_json_backends(emit, run);
     losses(emit, run);
 }

@@ -15,6 +15,7 @@
 /* Sections of the run. */
 void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis);
+void lp_report_text_backends(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_caveats(struct lp_report_page *page, const struct lp_analysis *analysis);
 
 /* Sections of a role. */

@@ -14,7 +14,11 @@
 #define P99_END 68
 #define ENTRIES_END 80
 
-#define MUCH_WAIT 0.5 /* More is drawn bold. */
+#define MUCH_WAIT 0.5      /* More is drawn bold. */
+#define EXPLAINED_WAIT 0.1 /* Of more it is said why. */
+#define MUCH_PREEMPTED 0.1
+#define SMALL_PART 0.005 /* Less would read as 0 %. */
+#define WAIT_INDENT 4
 
 #define COUNTER_INDENT 4
 #define COUNTER_END 38
@@ -73,6 +77,42 @@ static void phase_row(struct lp_report_page *page, const struct lp_analysis_role
     lp_report_page_right(page, lp_report_duration(row->p50_ns).text, at(page, P50_END));
     lp_report_page_right(page, lp_report_duration(row->p99_ns).text, at(page, P99_END));
     lp_report_page_right(page, entries(row->phase).text, at(page, ENTRIES_END));
+    lp_report_page_end(page);
+}
+
+/* --- why it waited --- */
+
+/* "; 52% preempted" */
+static void part_of_wait(struct lp_report_page *page, double share, const char *what, bool *first)
+{
+    char text[sizeof(struct lp_report_cell) + 64];
+    if (!(share >= SMALL_PART))
+        return;
+    snprintf(text, sizeof text, "%s%s %s", *first ? " " : "; ", lp_report_percent(share).text, what);
+    *first = false;
+    lp_report_page_words(page, text, strlen(text), WAIT_INDENT + 2);
+}
+
+/* "wait 60%: 52% preempted - more busy threads than cores; 6% blocked; 2% not known", all of the phase's wall time. */
+static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase *row)
+{
+    double blocked = isnan(row->blocked_share) ? 0 : row->blocked_share;
+    double preempted = isnan(row->preempted_share) ? 0 : row->preempted_share;
+    bool first = true;
+    if (!(row->wait_share >= EXPLAINED_WAIT) || (blocked < SMALL_PART && preempted < SMALL_PART))
+        return;
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_to(page, WAIT_INDENT);
+    lp_report_page_text(page, "wait ");
+    lp_report_page_text(page, lp_report_percent(row->wait_share).text);
+    lp_report_page_text(page, ":");
+    if (blocked > preempted)
+        part_of_wait(page, blocked, "blocked", &first);
+    part_of_wait(page, preempted,
+                 preempted >= MUCH_PREEMPTED ? "preempted - more busy threads than cores" : "preempted", &first);
+    if (blocked <= preempted)
+        part_of_wait(page, blocked, "blocked", &first);
+    part_of_wait(page, row->wait_share - blocked - preempted, "not known", &first);
     lp_report_page_end(page);
 }
 
@@ -202,6 +242,7 @@ void lp_report_text_dominant(struct lp_report_page *page, const struct lp_analys
     heading(page);
     for (size_t i = 0; i < role->n_dominant; i++) {
         phase_row(page, role, role->dominant[i]);
+        wait_row(page, &role->phases[role->dominant[i]]);
         counter_rows(page, role->phases[role->dominant[i]].phase);
     }
     if (root->n_counters > 0) {

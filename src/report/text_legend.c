@@ -25,12 +25,13 @@ static bool has_counters(const struct lp_analysis_role *role)
 
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
-    bool phases = false, partial = false, missing = false, open = false, counters = false;
+    bool phases = false, partial = false, missing = false, explained = false, open = false, counters = false;
     for (size_t i = 0; i < analysis->n_roles; i++) {
         const struct lp_analysis_role *role = &analysis->roles[i];
         phases |= role->n_phases > 0;
         partial |= role->cpu_partial;
         missing |= role->cpu_missing;
+        explained |= role->wait_explained;
         open |= role->open_calls > 0;
         counters |= has_counters(role);
     }
@@ -47,6 +48,10 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
         entry(page, "", "(of that part of it for which CPU time was measured)");
     if (missing)
         entry(page, "wait n/a", "not measured: there are no CPU times for it");
+    if (explained)
+        entry(page, "wait n%:",
+              "why: blocked, the thread had given its core up; preempted, it could have run but found "
+              "no core; % of the same wall time");
     if (open)
         entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
     if (counters)

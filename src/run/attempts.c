@@ -167,5 +167,7 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
     struct lp_run_role_tree *role = find_role(attempts, attempt, document->role);
     if (!role || keep_worker(attempt, document, path, source) < 0)
         return -1;
-    return lp_run_fold_figures(&attempts->fold, &role->tree, document, ++attempts->n_folded);
+    if (lp_run_fold_figures(&attempts->fold, &role->tree, document, ++attempts->n_folded) < 0)
+        return -1;
+    return lp_run_fold_ids(&attempts->fold, &attempt->workers[attempt->workers_kept - 1]);
 }

@@ -82,6 +82,8 @@ void lp_run_build_times(struct lp_run *run)
     run->started_realtime_ns = shown.first;
     run->written_realtime_ns = shown.last;
     run->runtime_ns = length(span);
+    run->one_clock = clock == MONOTONIC;
+    run->began_ns = span.first;
     for (size_t i = 0; i < run->n_workers; i++) {
         struct lp_run_worker *worker = &run->workers[i];
         worker->silent_ns = beyond(span.last, time_of(&worker->written, clock));

@@ -28,6 +28,26 @@ void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *wo
     lp_run_line_text(line, lp_text_span(&worker->host));
 }
 
+void lp_run_concern(struct lp_run_concerned *concerned, const struct lp_run_worker *worker, uint64_t count)
+{
+    if (concerned->n < LP_RUN_NAMED_WORKERS)
+        concerned->first[concerned->n] = worker;
+    concerned->n++;
+    if (__builtin_add_overflow(concerned->count, count, &concerned->count))
+        concerned->count = UINT64_MAX;
+}
+
+void lp_run_line_concerned(struct lp_run_line *line, const struct lp_run_concerned *concerned)
+{
+    for (size_t i = 0; i < concerned->n && i < LP_RUN_NAMED_WORKERS; i++) {
+        lp_run_line_add(line, i ? ", " : "");
+        lp_run_line_worker(line, concerned->first[i]);
+    }
+    if (concerned->n > LP_RUN_NAMED_WORKERS)
+        lp_run_line_add(line, " and %zu more worker%s", concerned->n - LP_RUN_NAMED_WORKERS,
+                        lp_run_plural(concerned->n - LP_RUN_NAMED_WORKERS));
+}
+
 /* The first phase of the tree, parents before children, with a sum at its limit; counts all of them. */
 static const struct lp_run_phase *first_saturated(const struct lp_run_phase *phase, size_t *n)
 {
@@ -141,6 +161,7 @@ int lp_run_caveats(struct lp_run *run)
     lp_run_caveats_of_files(&list, run);
     lp_run_caveats_of_workers(&list, run);
     lp_run_caveats_of_troubles(&list, run);
+    lp_run_caveats_of_samples(&list, run);
     caveat_saturated(&list, run);
     caveat_host_clocks(&list, run);
     caveat_suspended(&list, run);

@@ -17,7 +17,7 @@
 /* Fills run->caveats. 0, or -1 without memory. */
 int lp_run_caveats(struct lp_run *run);
 
-/* The list being made, and the two halves that fill it. */
+/* The list being made, and the parts that fill it. */
 struct lp_run_caveat_list {
     struct lp_run_caveat *caveats; /* Owned. */
     size_t n_caveats, room;
@@ -29,6 +29,18 @@ void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct
 void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run);
+void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_run *run);
+
+/* Which workers a caveat means: how many, the first few, and the sum of their counts. Zeroed before its first use. */
+#define LP_RUN_NAMED_WORKERS 3
+struct lp_run_concerned {
+    size_t n;
+    const struct lp_run_worker *first[LP_RUN_NAMED_WORKERS];
+    uint64_t count;
+};
+void lp_run_concern(struct lp_run_concerned *concerned, const struct lp_run_worker *worker, uint64_t count);
+/* "actor pid 4242 on node07, learner pid 7 on node08 and 3 more workers" */
+void lp_run_line_concerned(struct lp_run_line *line, const struct lp_run_concerned *concerned);
 
 /* "actor pid 4242 on node07" */
 void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker);

@@ -2,8 +2,6 @@
 
 #include "run/caveats.h"
 
-#define NAMED_WORKERS 3
-
 struct trouble {
     const char *name; /* In the file. */
     const char *kind; /* Of the caveat. */
@@ -31,6 +29,8 @@ static const struct trouble troubles[] = {
      "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
     {"failed_samples", "failed_flushes", "write of resource samples failed", "writes of resource samples failed",
      "until one succeeded again they waited in memory, where there is room for 63"},
+    {"gpu_timeouts", "troubles", "time the GPU driver did not answer", "times the GPU driver did not answer",
+     "its figures are missing for so long; the program was not held up"},
     {"unread_io", "troubles", "entry of a phase with io=True has no bytes",
      "entries of phases with io=True have no bytes", "/proc could not be read, or it was left on another thread"},
 };
@@ -40,40 +40,14 @@ static const struct trouble troubles[] = {
 #define UNPLACED_CPU "unplaced_cpu_ns"
 #define UNPLACED_WORTH_NAMING_NS 1000000u
 
-/* Which workers are meant: how many, the first few, and the sum of their counts. */
-struct concerned {
-    size_t n;
-    const struct lp_run_worker *first[NAMED_WORKERS];
-    uint64_t count;
-};
-
-static void concern(struct concerned *concerned, const struct lp_run_worker *worker, uint64_t count)
+static struct lp_run_concerned find_concerned(const struct lp_run *run, struct lp_span name)
 {
-    if (concerned->n < NAMED_WORKERS)
-        concerned->first[concerned->n] = worker;
-    concerned->n++;
-    if (__builtin_add_overflow(concerned->count, count, &concerned->count))
-        concerned->count = UINT64_MAX;
-}
-
-static void add_concerned(struct lp_run_line *line, const struct concerned *concerned)
-{
-    for (size_t i = 0; i < concerned->n && i < NAMED_WORKERS; i++) {
-        lp_run_line_add(line, i ? ", " : "");
-        lp_run_line_worker(line, concerned->first[i]);
-    }
-    if (concerned->n > NAMED_WORKERS)
-        lp_run_line_add(line, " and %zu more workers", concerned->n - NAMED_WORKERS);
-}
-
-static struct concerned find_concerned(const struct lp_run *run, struct lp_span name)
-{
-    struct concerned concerned = {0};
+    struct lp_run_concerned concerned = {0};
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_worker *worker = &run->workers[i];
         for (size_t j = 0; j < worker->n_troubles; j++)
             if (lp_text_equal(lp_text_span(&worker->troubles[j].name), name))
-                concern(&concerned, worker, worker->troubles[j].count);
+                lp_run_concern(&concerned, worker, worker->troubles[j].count);
     }
     return concerned;
 }
@@ -81,12 +55,12 @@ static struct concerned find_concerned(const struct lp_run *run, struct lp_span 
 static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *run, const struct trouble *trouble)
 {
     struct lp_run_line line = {0};
-    struct concerned concerned = find_concerned(run, (struct lp_span){trouble->name, strlen(trouble->name)});
+    struct lp_run_concerned concerned = find_concerned(run, (struct lp_span){trouble->name, strlen(trouble->name)});
     if (!concerned.n)
         return;
     lp_run_line_add(&line, "%llu %s: %s (", (unsigned long long)concerned.count,
                     concerned.count == 1 ? trouble->one : trouble->many, trouble->meaning);
-    add_concerned(&line, &concerned);
+    lp_run_line_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, trouble->kind, &line);
 }
@@ -94,13 +68,13 @@ static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *r
 static void caveat_unplaced_cpu(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
-    struct concerned concerned = find_concerned(run, (struct lp_span){UNPLACED_CPU, sizeof UNPLACED_CPU - 1});
+    struct lp_run_concerned concerned = find_concerned(run, (struct lp_span){UNPLACED_CPU, sizeof UNPLACED_CPU - 1});
     if (concerned.count < UNPLACED_WORTH_NAMING_NS)
         return;
     lp_run_line_duration(&line, concerned.count);
     lp_run_line_add(&line,
                     " of CPU time at changes of tasks could not be told apart: it is in the task that ran before (");
-    add_concerned(&line, &concerned);
+    lp_run_line_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, "troubles", &line);
 }
@@ -137,15 +111,15 @@ static void caveats_unknown(struct lp_run_caveat_list *list, const struct lp_run
 static void caveat_private_image(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
-    struct concerned concerned = {0};
+    struct lp_run_concerned concerned = {0};
     for (size_t i = 0; i < run->n_workers; i++)
         if (run->workers[i].private_image)
-            concern(&concerned, &run->workers[i], 1);
+            lp_run_concern(&concerned, &run->workers[i], 1);
     if (!concerned.n)
         return;
     lp_run_line_add(&line, "%zu worker%s had no shared memory: a kill would have cost what came after the last write (",
                     concerned.n, lp_run_plural(concerned.n));
-    add_concerned(&line, &concerned);
+    lp_run_line_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, "private_image", &line);
 }

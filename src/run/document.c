@@ -194,6 +194,32 @@ static int parse_troubles(struct lp_run_document *document, json_t *json, struct
     return 0;
 }
 
+/* A figure of an object that may be missing, of a key that may; UINT64_MAX: not measured. */
+static int figure_within(const json_t *json, const char *object_key, const char *key, uint64_t *value,
+                         struct lp_run_fault *fault)
+{
+    json_t *object = json_object_get(json, object_key);
+    *value = UINT64_MAX;
+    if (!object || json_is_null(object))
+        return 0;
+    if (!json_is_object(object))
+        return lp_run_fault_set(fault, "%s: an object expected, found %s", object_key, lp_run_json_kind(object));
+    json_t *found = json_object_get(object, key);
+    if (!found || json_is_null(found))
+        return 0;
+    if (lp_run_value_count(found, value, fault) < 0)
+        return lp_run_fault_within(fault, "%s.%s: ", object_key, key);
+    return 0;
+}
+
+static int parse_sampling(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
+{
+    return figure_within(json, "samples", "taken", &document->samples_taken, fault) < 0 ||
+                   figure_within(json, "samples", "lost", &document->samples_lost, fault) < 0
+               ? -1
+               : 0;
+}
+
 static int parse_slot(struct lp_run_document *document, const json_t *thread, struct lp_run_fault *fault)
 {
     struct lp_run_slot slot;
@@ -274,7 +300,8 @@ int lp_run_document_parse(struct lp_run_document *document, const char *bytes, s
     if (parse_format(json, fault) < 0 || parse_process(document, json, fault) < 0 ||
         parse_job(document, json, fault) < 0 || parse_command(json, fault) < 0 ||
         parse_origin(document, json, fault) < 0 || parse_settings(document, json, fault) < 0 ||
-        parse_state(document, json, fault) < 0 || parse_troubles(document, json, fault) < 0)
+        lp_run_document_machine(document, json, fault) < 0 || parse_state(document, json, fault) < 0 ||
+        parse_troubles(document, json, fault) < 0 || parse_sampling(document, json, fault) < 0)
         return -1;
     return parse_threads(document, json, fault);
 }

@@ -38,11 +38,14 @@ struct lp_run_record {
     unsigned depth;
     uint64_t calls, wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns, open_child_wall_ns, open_late_wall_ns, open_cpu_ns;
+    uint64_t blocked_ns, preempted_ns, open_blocked_ns, open_preempted_ns;
     uint64_t stride;
-    bool no_cpu, no_open_cpu;    /* cpu_ns, open_cpu_ns are null. */
-    bool sampled_below;          /* Some child has a stride. */
-    size_t hist, n_hist;         /* In document.buckets. */
-    size_t counters, n_counters; /* In document.tallies. */
+    uint64_t id;                     /* By which samples name it; 0: none does. */
+    bool no_cpu, no_open_cpu;        /* cpu_ns, open_cpu_ns are null. */
+    bool has_blocked, has_preempted; /* Without the key they were not measured. */
+    bool sampled_below;              /* Some child has a stride. */
+    size_t hist, n_hist;             /* In document.buckets. */
+    size_t counters, n_counters;     /* In document.tallies. */
 };
 
 struct lp_run_slot {
@@ -62,12 +65,16 @@ struct lp_run_document {
     uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
     int64_t rank, world_size; /* -1: none */
     struct lp_run_stamp started, written;
-    double snapshot_interval_s; /* -1: none */
+    double snapshot_interval_s;           /* -1: none */
+    uint64_t samples_taken, samples_lost; /* UINT64_MAX: not said. */
     uint64_t flush;
     bool ended;                  /* Its process is gone, and it did not close. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
     bool closed, measure_cpu, thread_names, private_image, run_id_generated;
-    bool short_of_memory; /* Its troubles say so: histograms may lack entries. */
+    struct lp_run_machine machine; /* Its texts are the two below. */
+    struct lp_span kernel, cpu_model;
+    uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */
+    bool short_of_memory;               /* Its troubles say so: histograms may lack entries. */
 
     struct lp_run_slot *slots; /* Owned, as all arrays here. */
     size_t n_slots, slots_room;
@@ -92,6 +99,9 @@ void lp_run_document_release(struct lp_run_document *document);
 /* The last nodes of the array, of one slot: the half of the parser that is in document_nodes.c. */
 int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *slot, const json_t *nodes,
                           struct lp_run_fault *fault);
+
+/* The machine and the memory: the part that is in document_machine.c. */
+int lp_run_document_machine(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
 
 /* Decodes a string marked *text* in docs/format.md. */
 int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,

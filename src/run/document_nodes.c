@@ -6,17 +6,22 @@
 #include "run/hist.h"
 #include "run/room.h"
 
-/* A figure of a node: where it goes, and where it is noted if null is allowed and given. */
+/* A figure of a node: where it goes, where it is noted if null is allowed and given, and where that it is given. */
 struct figure {
     const char *key;
     size_t len;
     size_t offset;
-    size_t null_offset; /* 0: null is refused. */
+    size_t null_offset;  /* 0: null is refused. */
+    size_t given_offset; /* 0: it has a default. */
 };
 
 #define FIGURE(key, null_offset)                                                                                       \
     {                                                                                                                  \
-#key, sizeof #key - 1, offsetof(struct lp_run_record, key), null_offset                                        \
+#key, sizeof #key - 1, offsetof(struct lp_run_record, key), null_offset, 0                                     \
+    }
+#define FIGURE_WITHOUT_DEFAULT(key, given_offset)                                                                      \
+    {                                                                                                                  \
+#key, sizeof #key - 1, offsetof(struct lp_run_record, key), 0, given_offset                                    \
     }
 
 /* In the order of the file, so that a search which begins where the last one ended finds the next key at once. */
@@ -33,6 +38,11 @@ static const struct figure figures[] = {
     FIGURE(open_late_wall_ns, 0),
     FIGURE(open_cpu_ns, offsetof(struct lp_run_record, no_open_cpu)),
     FIGURE(stride, 0),
+    FIGURE_WITHOUT_DEFAULT(blocked_ns, offsetof(struct lp_run_record, has_blocked)),
+    FIGURE_WITHOUT_DEFAULT(preempted_ns, offsetof(struct lp_run_record, has_preempted)),
+    FIGURE(open_blocked_ns, 0),
+    FIGURE(open_preempted_ns, 0),
+    FIGURE(id, 0),
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 
@@ -62,6 +72,8 @@ static int parse_figure(struct lp_run_record *record, const struct figure *figur
         *(bool *)(base + figure->null_offset) = true;
         return 0;
     }
+    if (figure->given_offset)
+        *(bool *)(base + figure->given_offset) = true;
     return lp_run_value_count(value, (uint64_t *)(void *)(base + figure->offset), fault);
 }
 
@@ -277,6 +289,10 @@ static int check_closed(const struct lp_run_document *document, const struct lp_
         return lp_run_fault_set(fault, ".nocpu_wall_ns: above wall_ns");
     if (record->late_wall_ns > record->wall_ns)
         return lp_run_fault_set(fault, ".late_wall_ns: above wall_ns");
+    if (record->blocked_ns > record->wall_ns)
+        return lp_run_fault_set(fault, ".blocked_ns: above wall_ns");
+    if (record->preempted_ns > record->wall_ns)
+        return lp_run_fault_set(fault, ".preempted_ns: above wall_ns");
     if (record->open_wall_ns && !record->open_calls)
         return lp_run_fault_set(fault, ".open_wall_ns: time of no open calls");
     return check_hist(document, record, fault);

@@ -4,18 +4,30 @@
 #include <string.h>
 
 #include "run/hist.h"
+#include "run/node.h"
+#include "run/room.h"
 
 static const char unnamed_thread[] = "(unnamed thread)";
 
 void lp_run_fold_release(struct lp_run_fold *fold)
 {
     free(fold->nodes);
+    free(fold->ids);
     *fold = (struct lp_run_fold){0};
 }
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
 {
     return value < limit ? value : limit;
+}
+
+/* What of a wait is known to be blocked or preempted: together at most all of it. */
+static void even_out_wait(struct lp_run_figures *figures)
+{
+    uint64_t base_ns = figures->wall_ns - figures->nocpu_wall_ns;
+    uint64_t wait_ns = base_ns > figures->cpu_ns ? base_ns - figures->cpu_ns : 0;
+    figures->preempted_ns = at_most(figures->preempted_ns, wait_ns);
+    figures->blocked_ns = at_most(figures->blocked_ns, wait_ns - figures->preempted_ns);
 }
 
 /* Every figure of a record is below 2^63, so that ended and open together do not overflow. */
@@ -30,11 +42,16 @@ struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
         .ended_wall_ns = record->wall_ns,
         .stride = record->stride,
         .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
+        .blocked_ns = record->blocked_ns + (record->no_open_cpu ? 0 : record->open_blocked_ns),
+        .preempted_ns = record->preempted_ns + (record->no_open_cpu ? 0 : record->open_preempted_ns),
+        .blocked_seen = record->has_blocked,
+        .preempted_seen = record->has_preempted,
     };
     figures.child_wall_ns = at_most(record->child_wall_ns + record->open_child_wall_ns, figures.wall_ns);
     figures.late_wall_ns = at_most(record->late_wall_ns + record->open_late_wall_ns, figures.wall_ns);
     figures.nocpu_wall_ns = (record->no_cpu ? record->wall_ns : at_most(record->nocpu_wall_ns, record->wall_ns)) +
                             (record->no_open_cpu ? record->open_wall_ns : 0);
+    even_out_wait(&figures);
     return figures;
 }
 
@@ -63,6 +80,36 @@ static void add_to_thread(struct lp_run_node *thread, const struct lp_run_figure
     lp_run_tree_add(thread, &figures);
 }
 
+/* A phase has a node in each thread, and an id in each. */
+static int note_id(struct lp_run_fold *fold, const struct lp_run_record *record, struct lp_run_node *node)
+{
+    if (!record->id || record->id > UINT32_MAX) /* no sample can name it */
+        return 0;
+    if (lp_run_room(&fold->ids, &fold->ids_room, fold->n_ids, sizeof *fold->ids) < 0)
+        return -1;
+    fold->ids[fold->n_ids++] = (struct lp_run_phase_id){(uint32_t)record->id, &node->phase};
+    return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct lp_run_phase_id *left = a, *right = b;
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+int lp_run_fold_ids(struct lp_run_fold *fold, struct lp_run_worker *worker)
+{
+    if (!fold->n_ids)
+        return 0;
+    worker->phase_ids = malloc(fold->n_ids * sizeof *fold->ids);
+    if (!worker->phase_ids)
+        return -1;
+    qsort(fold->ids, fold->n_ids, sizeof *fold->ids, by_id);
+    memcpy(worker->phase_ids, fold->ids, fold->n_ids * sizeof *fold->ids);
+    worker->n_phase_ids = fold->n_ids;
+    return 0;
+}
+
 static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct lp_run_node *top,
                     const struct lp_run_document *document, const struct lp_run_slot *slot, uint64_t number)
 {
@@ -81,6 +128,8 @@ static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct l
         lp_run_tree_add(node, &figures);
         if (document->thread_names && records[i].parent == 0)
             add_to_thread(top, &figures);
+        if (note_id(fold, &records[i], node) < 0)
+            return -1;
         fold->nodes[i] = node;
     }
     return 0;
@@ -121,6 +170,7 @@ int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, cons
     if (make_room(fold, document->n_records) < 0)
         return -1;
     lp_run_tree_note_worker(tree->root, number);
+    fold->n_ids = 0;
     for (size_t i = 0; i < document->n_slots; i++) {
         const struct lp_run_slot *slot = &document->slots[i];
         struct lp_run_node *top = slot_top(tree, document, slot, number);

@@ -11,11 +11,14 @@
 #define LP_RUN_FOLD_H
 
 #include "run/document.h"
+#include "run/samples.h"
 
 /* Room that is used again from document to document; zeroed before its first use. */
 struct lp_run_fold {
     struct lp_run_node **nodes; /* Owned: the tree's node of each record. */
     size_t room;
+    struct lp_run_phase_id *ids; /* Owned: of the document folded last, how samples name its phases. */
+    size_t n_ids, ids_room;
 };
 
 void lp_run_fold_release(struct lp_run_fold *fold);
@@ -24,6 +27,9 @@ void lp_run_fold_release(struct lp_run_fold *fold);
    without memory: the tree then holds a part of the worker and can only be released. */
 int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, const struct lp_run_document *document,
                         uint64_t number);
+
+/* Gives the worker of the document folded last what its samples need. 0, or -1 without memory. */
+int lp_run_fold_ids(struct lp_run_fold *fold, struct lp_run_worker *worker);
 
 /* A record's figures, open entries included, evened out. */
 struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record);

@@ -3,6 +3,7 @@
 
 #include "run/fold.h"
 #include "run/hist.h"
+#include "run/samples_load.h"
 
 /* The deepest open node of a slot; the one open longest of several. NULL if nothing is open. */
 static const struct lp_run_record *deepest_open(const struct lp_run_record *records, size_t n)
@@ -102,7 +103,9 @@ static int copy_names(struct lp_run_worker *worker, const struct lp_run_document
 {
     if (lp_text_copy(&worker->worker, document->worker) < 0 || lp_text_copy(&worker->run_id, document->run_id) < 0 ||
         lp_text_copy(&worker->role, document->role) < 0 || lp_text_copy(&worker->host, document->host) < 0 ||
-        lp_text_copy(&worker->job_id, document->job_id) < 0 || lp_text_copy(&worker->runtime, document->runtime) < 0)
+        lp_text_copy(&worker->job_id, document->job_id) < 0 || lp_text_copy(&worker->runtime, document->runtime) < 0 ||
+        lp_text_copy(&worker->machine.kernel, document->kernel) < 0 ||
+        lp_text_copy(&worker->machine.cpu_model, document->cpu_model) < 0)
         return -1;
     if (copy_string(&worker->job_system, document->job_system) < 0 ||
         copy_string(&worker->launcher, document->launcher) < 0 ||
@@ -152,6 +155,9 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .written = document->written,
         .snapshot_interval_s = document->snapshot_interval_s,
         .flush = document->flush,
+        .machine = document->machine,
+        .peak_rss_bytes = document->peak_rss_bytes,
+        .pss_bytes = document->pss_bytes,
         .threads = document->n_slots,
         .pid_namespace = document->pid_namespace,
         .process_start_ticks = document->process_start_ticks,
@@ -161,6 +167,8 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
+        .samples_taken = document->samples_taken,
+        .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
@@ -178,6 +186,8 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     lp_text_release(&worker->host);
     lp_text_release(&worker->job_id);
     lp_text_release(&worker->runtime);
+    lp_text_release(&worker->machine.kernel);
+    lp_text_release(&worker->machine.cpu_model);
     free(worker->job_system);
     free(worker->launcher);
     free(worker->boot_id);
@@ -193,5 +203,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     }
     free(worker->troubles);
     free(worker->open);
+    free(worker->phase_ids);
+    lp_run_samples_free(worker->samples);
     *worker = (struct lp_run_worker){0};
 }

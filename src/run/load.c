@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "run/backends.h"
 #include "run/build.h"
 #include "run/caveats.h"
 #include "run/live.h"
+#include "run/samples_load.h"
 #include "worker/adopt.h"
 
 /* A load under way; where the message for a failure goes. */
@@ -152,6 +154,10 @@ static int build(struct load *load, struct lp_run_attempt *newest)
     if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_unreadable(run, &load->gather) < 0)
         return -1;
     lp_run_build_times(run);
+    if (lp_run_backends(run, load->dir_fd, &load->gather.buffer) < 0)
+        return -1;
+    if (!(load->options && load->options->no_samples) && lp_run_samples_load(run, load->dir_fd) < 0)
+        return -1;
     return read_metadata(load) < 0 ? -1 : lp_run_caveats(run);
 }
 

@@ -1,6 +1,8 @@
 #include <stdlib.h>
 
+#include "run/backends.h"
 #include "run/fold.h"
+#include "run/samples_load.h"
 
 void lp_run_free(struct lp_run *run)
 {
@@ -11,6 +13,7 @@ void lp_run_free(struct lp_run *run)
         lp_run_phase_free(run->roles[i].tree);
         lp_text_release(&run->roles[i].name);
         free(run->roles[i].workers);
+        lp_run_sampled_free(run->roles[i].sampled, run->roles[i].n_sampled);
     }
     for (size_t i = 0; i < run->n_workers; i++)
         lp_run_worker_release(&run->workers[i]);
@@ -24,6 +27,7 @@ void lp_run_free(struct lp_run *run)
         lp_text_release(&run->superseded[i].run_id);
     for (size_t i = 0; i < run->n_caveats; i++)
         free(run->caveats[i].text);
+    lp_run_backends_release(run);
     lp_text_release(&run->run_id);
     free(run->roles);
     free(run->workers);
@@ -31,6 +35,7 @@ void lp_run_free(struct lp_run *run)
     free(run->unreadable);
     free(run->superseded);
     free(run->caveats);
+    lp_run_sampling_free(run->sampling);
     free(run->metadata);
     free(run->dir);
     free(run);

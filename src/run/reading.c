@@ -97,6 +97,10 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_phase *now
         .open_wall_ns = now->open_wall_ns,
         .ended_wall_ns = grown(now->ended_wall_ns, before->ended_wall_ns),
         .stride = now->stride_min,
+        .blocked_ns = grown(now->blocked_ns, before->blocked_ns),
+        .preempted_ns = grown(now->preempted_ns, before->preempted_ns),
+        .blocked_seen = now->blocked_known,
+        .preempted_seen = now->preempted_known,
         .cpu_seen = now->cpu_known && !takes_cpu_back(now, before),
         .is_thread = now->is_thread,
     };
@@ -235,8 +239,12 @@ static void raise_figures(struct lp_run_phase *now, struct lp_run_phase *before)
 {
     raise_to(&now->calls, before->calls);
     raise_to(&now->wall_ns, before->wall_ns);
-    if (!takes_cpu_back(now, before)) /* else what is used from now on would be held back until it makes up for that */
+    if (!takes_cpu_back(now,
+                        before)) { /* else what is used from now on would be held back until it makes up for that */
         raise_to(&now->cpu_ns, before->cpu_ns);
+        raise_to(&now->blocked_ns, before->blocked_ns);
+        raise_to(&now->preempted_ns, before->preempted_ns);
+    }
     raise_to(&now->nocpu_wall_ns, before->nocpu_wall_ns);
     raise_to(&now->child_wall_ns, before->child_wall_ns);
     raise_to(&now->late_wall_ns, before->late_wall_ns);

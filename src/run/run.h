@@ -17,6 +17,8 @@
  *  - cpu_known is false where no CPU time was measured at all: cpu_ns is then meaningless and is shown as "not measured".
  *    nocpu_wall_ns is the part of wall_ns without CPU figures, so wait = wall_ns - nocpu_wall_ns - cpu_ns (not below 0),
  *    and its denominator is wall_ns - nocpu_wall_ns.
+ *  - blocked_ns and preempted_ns are what is known of why threads waited, together at most the wait; what they leave of it
+ *    was not measured. Where blocked_known or preempted_known is false none of that was measured anywhere.
  *  - estimated is set where any contribution was sampled (stride > 1).
  *  - Sums saturate at their type's limit instead of wrapping; saturated is then set and a caveat says so.
  */
@@ -77,11 +79,13 @@ struct lp_run_phase {
     size_t n_children;
     uint64_t calls;
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
+    uint64_t blocked_ns, preempted_ns; /* Parts of the wait, open entries included. */
     uint64_t open_calls, open_wall_ns;
     uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
+    bool blocked_known, preempted_known;
     bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
     struct lp_hist hist;
     struct lp_run_spread spread;
@@ -101,6 +105,12 @@ struct lp_run_open {
     uint64_t open_ns;    /* Of the deepest open entry; of several at once, their mean. */
 };
 
+/* What samples come to: run/samples.h. */
+struct lp_run_phase_id;
+struct lp_run_samples;
+struct lp_run_sampled;
+struct lp_run_sampling;
+
 struct lp_run_stamp {
     uint64_t realtime_ns, monotonic_ns, boottime_ns;
 };
@@ -111,6 +121,16 @@ struct lp_run_trouble {
 };
 
 enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE };
+
+/* What a worker said of the machine that it ran on, and what of it was its to use. Texts are Owned. */
+struct lp_run_machine {
+    uint64_t cores;                   /* Online; 0: not known. */
+    uint64_t cores_usable;            /* In its affinity mask; 0: not known. */
+    double cpu_limit_cores;           /* Of its control group; infinite: none. NaN: not known. */
+    uint64_t ram_bytes;               /* 0: not known. */
+    uint64_t memory_limit_bytes;      /* Of its control group; UINT64_MAX: none. 0: not known. */
+    struct lp_text kernel, cpu_model; /* bytes is NULL where it is not known. */
+};
 
 /* One process that recorded. Strings are Owned. */
 struct lp_run_worker {
@@ -124,6 +144,8 @@ struct lp_run_worker {
     struct lp_run_stamp started, written;
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
+    struct lp_run_machine machine;
+    uint64_t peak_rss_bytes, pss_bytes; /* As of its last write; 0: not measured. */
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
     uint64_t calls;                              /* Entries that ended, of all its phases together. */
@@ -142,6 +164,10 @@ struct lp_run_worker {
     size_t n_troubles;
     struct lp_run_open *open;
     size_t n_open;
+    uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
+    struct lp_run_phase_id *phase_ids;    /* Owned: how samples name its phases, ascending. run/samples.h */
+    size_t n_phase_ids;
+    struct lp_run_samples *samples; /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
 
 struct lp_run_role {
@@ -150,11 +176,36 @@ struct lp_run_role {
     size_t *workers;           /* Owned indices into lp_run.workers. */
     size_t n_workers;
     double imbalance; /* max / mean of the workers' root_wall_ns; 1 for one worker; NaN if nothing was recorded. */
+    struct lp_run_sampled *sampled; /* Owned: phases in the order of the tree, then what is in none. run/samples.h */
+    size_t n_sampled;
 };
 
 struct lp_run_unreadable {
     char *path;   /* Relative to the run directory. */
     char *reason; /* One line. */
+};
+
+/* What became of a heavy profiler's window. */
+enum lp_run_backend_state {
+    LP_BACKEND_OPEN,       /* The tool had started, and its end was not noted. */
+    LP_BACKEND_WRITTEN,    /* The artifact is there. */
+    LP_BACKEND_NONE,       /* There is none; reason says why. */
+    LP_BACKEND_MISSING,    /* It was written, but is not there any more. */
+    LP_BACKEND_UNREADABLE, /* path is the note, and reason why it could not be read. */
+    LP_BACKEND_UNNOTED     /* An artifact without a note. */
+};
+
+/* A worker's window. Of an unreadable or missing note only worker, path and state are known. Strings are Owned. */
+struct lp_run_backend {
+    struct lp_text worker, role, backend, window_phase; /* bytes is NULL where it is not known. */
+    struct lp_text reason, error;                       /* bytes is NULL: none. error is the last one. */
+    char *path;                                         /* Relative to the run directory; NULL: none. */
+    uint64_t start, end, entries;
+    uint64_t bytes; /* Of the artifact; 0 without one. */
+    uint64_t errors;
+    size_t worker_index; /* In lp_run.workers; SIZE_MAX: not among them. */
+    enum lp_run_backend_state state;
+    bool cut_off; /* Open, and the worker has ended: nothing will be written. */
 };
 
 struct lp_run_superseded {
@@ -179,6 +230,8 @@ struct lp_run_superseded {
      troubles        what else went wrong while recording
      private_image   workers that a kill would have cost data
      saturated       sums at the limit of their type
+     samples         samples, or files of them, that could not be used
+     dropped         intervals between samples that are in no sum
      host_clocks     hosts, or boots of one, whose clocks need not agree
    Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
@@ -191,6 +244,8 @@ struct lp_run {
     struct lp_text run_id;                             /* The attempt reported. */
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write over its workers. */
     uint64_t runtime_ns;       /* Between them, by monotonic time where all workers share a boot id. */
+    bool one_clock;            /* Monotonic times of all its workers can be compared; */
+    uint64_t began_ns;         /* its first start by that clock, else by realtime. */
     bool live;                 /* Some worker still runs. */
     struct lp_run_phase *tree; /* Owned: all roles merged. */
     struct lp_run_role *roles; /* Sorted by name. */
@@ -205,6 +260,10 @@ struct lp_run {
     size_t n_superseded;
     struct lp_run_caveat *caveats;
     size_t n_caveats;
+    struct lp_run_backend *backends; /* Sorted by role, backend, state, reason, worker. */
+    size_t n_backends;
+    struct lp_run_sampling
+        *sampling;  /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };
 

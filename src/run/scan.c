@@ -154,24 +154,30 @@ static int make_room(struct lp_run_buffer *buffer, size_t room)
     return buffer->bytes ? 0 : -1;
 }
 
-/* Opens a regular file, its size checked. The path holds no link: its folders were opened without following one. */
-static int open_regular(int dir_fd, const char *path, size_t *size, struct lp_run_fault *fault)
+/* The path holds no link: its folders were opened without following one. */
+int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, struct lp_run_fault *fault)
 {
     struct stat status;
     int fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ELOOP ? lp_run_fault_set(fault, is_link) : lp_run_fault_set(fault, "cannot be opened: %m");
+    if (fd < 0) {
+        int error = errno;
+        error == ELOOP ? lp_run_fault_set(fault, is_link) : lp_run_fault_set(fault, "cannot be opened: %m");
+        errno = error;
+        return -1;
+    }
     if (fstat(fd, &status) < 0)
         lp_run_fault_set(fault, "cannot be examined: %m");
     else if (!S_ISREG(status.st_mode))
         lp_run_fault_set(fault, not_regular);
-    else if (status.st_size > (off_t)LP_RUN_FILE_MAX)
-        lp_run_fault_set(fault, "too large: %lld bytes, %u are read", (long long)status.st_size, LP_RUN_FILE_MAX);
+    else if ((uint64_t)status.st_size > most)
+        lp_run_fault_set(fault, "too large: %lld bytes, %llu are read", (long long)status.st_size,
+                         (unsigned long long)most);
     else {
         *size = (size_t)status.st_size;
         return fd;
     }
     close(fd);
+    errno = EINVAL;
     return -1;
 }
 
@@ -196,7 +202,7 @@ static int read_all(struct lp_run_buffer *buffer, int fd, size_t size, struct lp
 int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault)
 {
     size_t size = 0;
-    int fd = open_regular(dir_fd, path, &size, fault);
+    int fd = lp_run_open_file(dir_fd, path, LP_RUN_FILE_MAX, &size, fault);
     if (fd < 0)
         return -1;
     int result = make_room(buffer, size + 1) < 0 ? lp_run_fault_no_memory(fault) : read_all(buffer, fd, size, fault);

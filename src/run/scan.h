@@ -14,6 +14,7 @@
 #define LP_RUN_SCAN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "run/fault.h"
 
@@ -38,6 +39,10 @@ struct lp_run_buffer {
 /* Lists what is under the directory open as dir_fd. 0, or -1 with errno; *files is to be released in both cases. */
 int lp_run_scan(struct lp_run_files *files, int dir_fd);
 void lp_run_files_release(struct lp_run_files *files);
+
+/* Opens a regular file of at most `most` bytes, and tells its size. The descriptor, or -1 with a fault; errno is ENOENT
+   then if there is none. */
+int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, struct lp_run_fault *fault);
 
 /* Reads a whole file below dir_fd into buffer. 0, or -1 with a fault. */
 int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault);

@@ -72,6 +72,10 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_figures *f
     phase->open_calls = lp_run_sum(phase->open_calls, figures->open_calls, saturated);
     phase->open_wall_ns = lp_run_sum(phase->open_wall_ns, figures->open_wall_ns, saturated);
     phase->ended_wall_ns = lp_run_sum(phase->ended_wall_ns, figures->ended_wall_ns, saturated);
+    phase->blocked_ns = lp_run_sum(phase->blocked_ns, figures->blocked_ns, saturated);
+    phase->preempted_ns = lp_run_sum(phase->preempted_ns, figures->preempted_ns, saturated);
+    phase->blocked_known |= figures->blocked_seen;
+    phase->preempted_known |= figures->preempted_seen;
     node->cpu_seen |= figures->cpu_seen;
     phase->is_thread |= figures->is_thread;
     add_stride(phase, figures->stride, figures->stride);
@@ -170,7 +174,11 @@ static struct lp_run_figures figures_of(const struct lp_run_node *node)
         .open_wall_ns = phase->open_wall_ns,
         .ended_wall_ns = phase->ended_wall_ns,
         .stride = phase->stride_min,
+        .blocked_ns = phase->blocked_ns,
+        .preempted_ns = phase->preempted_ns,
         .cpu_seen = node->cpu_seen,
+        .blocked_seen = phase->blocked_known,
+        .preempted_seen = phase->preempted_known,
         .is_thread = phase->is_thread,
     };
 }

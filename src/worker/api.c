@@ -67,6 +67,8 @@ lp_profiler *lp_open(const lp_options *options)
         .run_id = join.run_id,
         .run_id_origin = join.run_id_given ? LP_RUN_ID_GIVEN : LP_RUN_ID_INHERITED,
         .measure_cpu = !options->no_cpu,
+        .wait_detail = options->wait_detail == 0 ? LP_WAIT_DETAIL_DEFAULT : options->wait_detail > 0,
+        .measure_pss = options->measure_pss,
         .snapshot_interval_s = interval(options->snapshot_interval_s, DEFAULT_SNAPSHOT_S),
         .sample_interval_s = interval(options->sample_interval_s, DEFAULT_SAMPLE_S),
     };

@@ -43,6 +43,8 @@ static void adopt_dead(const struct lp_worker *worker)
 /* An image whose file could not be written is the only copy: it stays for a reader. */
 int lp_worker_finish(struct lp_worker *worker)
 {
+    lp_gpu_watch_end(worker->gpus);
+    worker->gpus = NULL;
     pthread_mutex_lock(&worker->flush);
     int why = lp_worker_write_locked(worker) == 0 ? 0 : errno;
     atomic_store(&lp_image_header(&worker->recorder.image)->file_is_last, why == 0);

@@ -21,6 +21,7 @@ static const char *const trouble_names[LP_TROUBLE_KINDS] = {
     [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
     [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
     [LP_TROUBLE_FAILED_SAMPLES] = "failed_samples",   [LP_TROUBLE_UNREAD_IO] = "unread_io",
+    [LP_TROUBLE_GPU_TIMEOUTS] = "gpu_timeouts",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */
@@ -42,12 +43,19 @@ struct open_stacks {
     bool cpu_known; /* thread_cpu_ns is the thread's CPU time at that moment */
 };
 
+/* Why entries waited. */
+struct waits {
+    uint64_t blocked_ns, preempted_ns;
+};
+
 /* What a node's open entries have used up to the moment; apart from them, what the entries used that another thread has
    ended while their own has not met it yet. */
 struct open_figures {
     uint64_t calls, wall_ns, cpu_ns, child_wall_ns, late_wall_ns;
+    struct waits waits;
     bool cpu_known;
-    uint64_t check; /* changes when an entry ends */
+    struct waits billed; /* waits, and what of them belongs to entries that another thread has ended */
+    uint64_t check;      /* changes when an entry ends, or is billed */
     struct lp_core_copy posted;
     uint32_t posted_hist[LP_HIST_USED_OCTAVES * LP_HIST_PER_OCTAVE];
 };
@@ -108,6 +116,21 @@ static uint64_t stack_cpu(const struct open_stacks *open, const struct lp_stack 
     return used_ns <= INT64_MAX ? used_ns : 0;
 }
 
+/* What the open entry of a frame was billed. */
+static struct waits billed_to(const struct open_stacks *open, const struct lp_stack *stack, uint32_t i, uint64_t serial)
+{
+    const struct lp_billed *billed = lp_view_at(open->view, GET(stack->billed), LP_STACK_DEPTH * sizeof *billed);
+    if (!billed || atomic_load_explicit(&billed[i].serial, memory_order_acquire) != serial)
+        return (struct waits){0};
+    return (struct waits){GET(billed[i].blocked_ns), GET(billed[i].preempted_ns)};
+}
+
+static void add_waits(struct waits *sum, struct waits waits)
+{
+    sum->blocked_ns += waits.blocked_ns;
+    sum->preempted_ns += waits.preempted_ns;
+}
+
 static void add_posted(struct open_figures *figures, uint64_t wall_ns, uint64_t child_ns, uint64_t late_ns)
 {
     struct lp_core_copy *posted = &figures->posted;
@@ -165,7 +188,9 @@ static void add_open_entry(struct open_figures *figures, const struct open_stack
         child_ns = wall_ns; /* it was read a little later */
     if (above.ended || (above.serial && above.posted))
         late_ns = since(later(above.end_wall_ns, entry.start_wall_ns), end_ns);
-    figures->check += entry.serial + entry.posted;
+    struct waits billed = billed_to(open, stack, i, entry.serial);
+    add_waits(&figures->billed, billed);
+    figures->check += entry.serial + entry.posted + billed.blocked_ns + billed.preempted_ns;
     if (entry.posted) {
         add_posted(figures, wall_ns, child_ns, late_ns);
         return;
@@ -176,6 +201,7 @@ static void add_open_entry(struct open_figures *figures, const struct open_stack
     figures->child_wall_ns += child_ns;
     figures->late_wall_ns += late_ns;
     figures->cpu_ns += cpu_ns < wall_ns ? cpu_ns : wall_ns;
+    add_waits(&figures->waits, billed);
 }
 
 /* What the node's open entries have used. They are read as they are now, but those that began after the moment do not
@@ -281,9 +307,18 @@ static void emit_cpu(struct lp_emit *emit, const char *key, bool known, uint64_t
 /* All of a node's figures, as of one moment as far as they can be had so. */
 struct node_figures {
     struct lp_core_copy core;
+    struct waits waits; /* of the entries that ended */
     struct lp_hist_copy hist;
     struct open_figures open;
 };
+
+/* Of the entries that ended; read before what is open, which may be billed meanwhile. */
+static struct waits read_waits(const struct lp_view *view, const struct lp_node *node)
+{
+    lp_ref ref = atomic_load_explicit(&node->extra, memory_order_acquire);
+    const struct lp_extra *extra = lp_view_at(view, ref, sizeof *extra);
+    return extra ? (struct waits){GET(extra->blocked_ns), GET(extra->preempted_ns)} : (struct waits){0};
+}
 
 static void take_core_and_open(struct node_figures *figures, const struct open_stacks *open, const struct lp_node *node,
                                lp_ref ref)
@@ -293,8 +328,21 @@ static void take_core_and_open(struct node_figures *figures, const struct open_s
         open_figures(&figures->open, open, node, ref);
         before = figures->open.check;
         lp_view_core(open->view, node, &figures->core);
+        figures->waits = read_waits(open->view, node);
         open_figures(&figures->open, open, node, ref);
     } while (before != figures->open.check && open->budget->stacks > 0);
+    figures->waits.blocked_ns = since(figures->open.billed.blocked_ns, figures->waits.blocked_ns);
+    figures->waits.preempted_ns = since(figures->open.billed.preempted_ns, figures->waits.preempted_ns);
+}
+
+/* Parts of the wait, which the clock may know a little less of, or which were read a little later. */
+static void keep_within(struct waits *waits, uint64_t wall_ns, uint64_t cpu_ns)
+{
+    uint64_t wait_ns = since(cpu_ns, wall_ns);
+    if (waits->preempted_ns > wait_ns)
+        waits->preempted_ns = wait_ns;
+    if (waits->blocked_ns > wait_ns - waits->preempted_ns)
+        waits->blocked_ns = wait_ns - waits->preempted_ns;
 }
 
 static void add_posted_to_core(struct node_figures *figures)
@@ -324,6 +372,8 @@ static void scale(struct node_figures *figures)
     core->nocpu_wall_ns = scaled(core->nocpu_wall_ns, stride);
     core->child_wall_ns = scaled(core->child_wall_ns, stride);
     core->late_wall_ns = scaled(core->late_wall_ns, stride);
+    figures->waits.blocked_ns = scaled(figures->waits.blocked_ns, stride);
+    figures->waits.preempted_ns = scaled(figures->waits.preempted_ns, stride);
     for (size_t i = 0; i < sizeof figures->hist.counts / sizeof figures->hist.counts[0]; i++)
         figures->hist.counts[i] = scaled(figures->hist.counts[i], stride);
 }
@@ -339,8 +389,29 @@ static void take_figures(struct node_figures *figures, const struct open_stacks 
         take_core_and_open(figures, open, node, ref);
         lp_view_hist(open->view, node, true, &figures->hist);
     }
+    keep_within(&figures->waits, since(figures->core.nocpu_wall_ns, figures->core.wall_ns), figures->core.cpu_ns);
+    if (figures->open.cpu_known)
+        keep_within(&figures->open.waits, figures->open.wall_ns, figures->open.cpu_ns);
+    else
+        figures->open.waits = (struct waits){0}; /* how much they waited is not known either */
     add_posted_to_core(figures);
     scale(figures);
+}
+
+/* A figure that is not there was not measured, so zero is written. */
+static void emit_waits(struct lp_emit *emit, uint32_t source, const struct node_figures *figures)
+{
+    const struct open_figures *open = &figures->open;
+    if (source >= LP_WAIT_SCHEDSTAT) {
+        lp_emit_key(emit, "blocked_ns");
+        lp_emit_u64(emit, figures->waits.blocked_ns);
+    }
+    if (source >= LP_WAIT_SWITCHES) {
+        lp_emit_key(emit, "preempted_ns");
+        lp_emit_u64(emit, figures->waits.preempted_ns);
+        emit_if(emit, "open_blocked_ns", open->waits.blocked_ns);
+        emit_if(emit, "open_preempted_ns", open->waits.preempted_ns);
+    }
 }
 
 static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const struct node_figures *figures)
@@ -382,6 +453,7 @@ static void emit_node(struct lp_emit *emit, const struct open_stacks *open, cons
         emit_if(emit, "id", GET(node->sampled) ? ref : 0);
         take_figures(&figures, open, node, ref);
         emit_figures(emit, view, &figures);
+        emit_waits(emit, GET(open->slot->wait_source), &figures);
         emit_histogram(emit, &figures.hist);
     }
     emit_counters(emit, view, node, open->budget);
@@ -438,6 +510,24 @@ static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+static void emit_measured(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    lp_emit_key(emit, key);
+    if (value)
+        lp_emit_u64(emit, value);
+    else
+        lp_emit_null(emit);
+}
+
+static void emit_memory(struct lp_emit *emit, const struct lp_header *header)
+{
+    lp_emit_key(emit, "memory");
+    lp_emit_open(emit, '{');
+    emit_measured(emit, "peak_rss_bytes", GET(header->peak_rss_bytes));
+    emit_measured(emit, "pss_bytes", GET(header->pss_bytes));
+    lp_emit_close(emit, '}');
+}
+
 static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
 {
     struct lp_samples_told told = lp_samples_told(view, LP_RING_PROCESS);
@@ -446,6 +536,18 @@ static void emit_samples(struct lp_emit *emit, const struct lp_view *view)
     emit_if(emit, "taken", told.taken);
     emit_if(emit, "lost", told.lost);
     lp_emit_close(emit, '}');
+}
+
+/* Absent where there are none, or nobody has looked. */
+static void emit_gpus(struct lp_emit *emit, const struct lp_view *view)
+{
+    const struct lp_name *gpus =
+        lp_view_name(view, atomic_load_explicit(&lp_view_header(view)->gpus, memory_order_acquire));
+    if (!gpus)
+        return;
+    lp_emit_key(emit, "gpus");
+    lp_emit_raw(emit, gpus->bytes, gpus->len);
+    emit->comma = true;
 }
 
 static void emit_clock(struct lp_emit *emit, const struct lp_header *header)
@@ -509,7 +611,9 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     lp_emit_string(emit, GET(header->shared) >= GET(header->used) ? "shared" : "private");
     emit_troubles(emit, header);
     emit_own_io(emit, header);
+    emit_memory(emit, header);
     emit_samples(emit, view);
+    emit_gpus(emit, view);
     lp_emit_newline(emit);
     lp_emit_key(emit, "threads");
     lp_emit_open(emit, '[');

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/emit.h"
+#include "process/machine.h"
 #include "worker/internal.h"
 #include <lineprofiler.h>
 
@@ -129,6 +130,8 @@ static void emit_settings(struct lp_emit *emit, const struct lp_worker *worker)
     lp_emit_bool(emit, worker->recorder.measure_cpu);
     lp_emit_key(emit, "thread_names");
     lp_emit_bool(emit, worker->thread_names);
+    lp_emit_key(emit, "measure_pss");
+    lp_emit_bool(emit, worker->measure_pss);
     emit_interval(emit, "snapshot_interval_s", worker->snapshot_ns);
     emit_interval(emit, "sample_interval_s", worker->sample_ns);
     lp_emit_close(emit, '}');
@@ -156,6 +159,44 @@ void lp_emit_stamp(struct lp_emit *emit, const char *key, const struct lp_stamp 
     lp_emit_close(emit, '}');
 }
 
+static void emit_unless_zero(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    lp_emit_key(emit, key);
+    if (value)
+        lp_emit_u64(emit, value);
+    else
+        lp_emit_null(emit);
+}
+
+/* True if the limit's value is to follow the key. */
+static bool emit_limit(struct lp_emit *emit, const char *key, const struct lp_limit *limit)
+{
+    lp_emit_key(emit, key);
+    if (limit->state == LP_LIMIT_NONE)
+        lp_emit_string(emit, "none");
+    else if (limit->state == LP_LIMIT_UNKNOWN)
+        lp_emit_null(emit);
+    return limit->state == LP_LIMIT_SET;
+}
+
+static void emit_machine(struct lp_emit *emit)
+{
+    struct lp_machine machine;
+    lp_machine_read(&machine, "");
+    lp_emit_key(emit, "machine");
+    lp_emit_open(emit, '{');
+    emit_unless_zero(emit, "cores", machine.cores);
+    emit_unless_zero(emit, "cores_usable", machine.cores_usable);
+    if (emit_limit(emit, "cpu_limit_cores", &machine.limits.cpu_nanocores))
+        lp_emit_seconds(emit, machine.limits.cpu_nanocores.value);
+    emit_unless_zero(emit, "ram_bytes", machine.ram_bytes);
+    if (emit_limit(emit, "memory_limit_bytes", &machine.limits.memory_bytes))
+        lp_emit_u64(emit, machine.limits.memory_bytes.value);
+    emit_or_null(emit, "kernel", machine.kernel[0] ? machine.kernel : NULL);
+    emit_or_null(emit, "cpu_model", machine.cpu_model[0] ? machine.cpu_model : NULL);
+    lp_emit_close(emit, '}');
+}
+
 static void emit_facts(struct lp_emit *emit, const struct lp_worker *worker)
 {
     emit_or_null(emit, "worker", worker->name);
@@ -164,6 +205,8 @@ static void emit_facts(struct lp_emit *emit, const struct lp_worker *worker)
     lp_emit_text(emit, worker->role, worker->role_len);
     emit_process(emit, worker);
     lp_emit_command(emit, &worker->identity);
+    lp_emit_newline(emit);
+    emit_machine(emit);
     emit_settings(emit, worker);
     lp_emit_stamp(emit, "started", &worker->started);
 }

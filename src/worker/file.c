@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/memory.h"
 #include "worker/document.h"
 #include "worker/internal.h"
 #include "worker/publish.h"
@@ -81,6 +82,19 @@ static void take_troubles(struct lp_header *header)
     atomic_store(&header->wall_source, lp_wall_source());
 }
 
+/* Not in a signal handler: there the last ones serve. */
+static void take_memory(struct lp_worker *worker)
+{
+    struct lp_own_memory memory;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
+    lp_memory_of_self(&memory);
+    if (memory.peak_rss_bytes > atomic_load(&header->peak_rss_bytes)) /* the host may have set it back */
+        atomic_store(&header->peak_rss_bytes, memory.peak_rss_bytes);
+    if (worker->measure_pss)
+        atomic_store(&header->pss_bytes,
+                     memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
+}
+
 static struct lp_stamp moment(struct lp_worker *worker)
 {
     const struct lp_header *header = lp_image_header(&worker->recorder.image);
@@ -124,6 +138,7 @@ static int write_file(struct lp_worker *worker)
 
 int lp_worker_write_locked(struct lp_worker *worker)
 {
+    take_memory(worker);
     int failed = write_file(worker);
     int why = errno;
     if (!failed && !worker->listed) /* there was no room, or no descriptor, when it was opened */

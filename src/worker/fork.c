@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "process/cuda.h"
 #include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
@@ -19,6 +20,12 @@ static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lp_worker *registry; /* guarded by registry_lock */
 
+static void forget_gpus(struct lp_worker *worker)
+{
+    lp_gpu_watch_forget(worker->gpus);
+    worker->gpus = NULL;
+}
+
 /* In a child that was cloned without fork handlers: threads of its parent may have held any lock, and the keeper is not
    here. */
 static void make_locks_anew(void)
@@ -29,7 +36,9 @@ static void make_locks_anew(void)
         pthread_mutex_init(&worker->flush, NULL);
         pthread_mutex_init(&worker->shown, NULL);
         lp_keeper_init(&worker->keeper);
+        worker->gpus = NULL; /* not freed: the heap may be as its threads left it */
     }
+    lp_cuda_after_fork();
     lp_record_make_locks_anew();
     lp_signals_after_fork();
     lp_own_io_after_fork();
@@ -82,6 +91,7 @@ static void before_fork(void)
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         pthread_mutex_lock(&worker->life);
         lp_keeper_stop_locked(worker, &until);
+        lp_gpu_watch_pause(worker->gpus, &until);
         wait_for_flush(worker, &until);
     }
     lp_record_before_fork();
@@ -130,11 +140,13 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     lp_record_after_fork_in_child();
+    lp_cuda_after_fork();
     lp_signals_after_fork();
     lp_own_io_after_fork();
     lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
+        forget_gpus(worker);
         pthread_mutex_init(&worker->flush, NULL);
         pthread_mutex_init(&worker->shown, NULL);
         worker->foreign = true;

@@ -22,7 +22,7 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
     struct lp_buffer text = {0};
     struct lp_emit emit;
     bool lives = lp_owner_lives(lp_view_header(view), view->fd);
-    struct lp_image_document image = {.worker = worker, .path = path, .alive = lives};
+    struct lp_image_document image = {.worker = worker, .path = path, .view = view, .alive = lives};
     struct lp_stamp seen = lp_owner_seen(view, lives);
     int result = 0;
     snprintf(path, sizeof path, "%s/%.255s", search->folder, file);

@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "worker/samples.h"
+
 struct lp_image_document {
     const char *worker;   /* w_<run>_<pid>_<uuid8>; NUL-terminated. Borrowed, like the rest, for the call. */
     const char *path;     /* of the image */
     const char *document; /* JSON of docs/format.md, NUL-terminated */
     size_t len;
-    bool alive; /* the owner still runs; else open entries are settled when it was last seen */
+    const struct lp_view *view; /* what it was made of; for the rows that no file has yet */
+    bool alive;                 /* the owner still runs; else open entries are settled when it was last seen */
 };
 
 /* Calls take for each image of this user whose run directory is the directory run_dir, in no order. Images that cannot

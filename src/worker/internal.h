@@ -14,6 +14,7 @@
 #include "base/emit.h"
 #include "process/identity.h"
 #include "process/stamp.h"
+#include "worker/gpu.h"
 #include "worker/own_io.h"
 #include "worker/sample.h"
 #include "worker/worker.h"
@@ -52,7 +53,7 @@ struct lp_worker {
     char *run_dir, *run_id, *role, *runtime;
     size_t role_len;
     enum lp_run_id_origin run_id_origin;
-    bool thread_names;
+    bool thread_names, measure_pss;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
@@ -67,6 +68,7 @@ struct lp_worker {
     uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
     struct lp_stamp started;
     struct lp_sampler sampler; /* the keeper's own */
+    struct lp_gpu_watch *gpus; /* Owned; NULL: none. The keeper's own, or of who has stopped it. */
 
     pthread_mutex_t life;  /* guards opening, closing, the keeper's coming and going; taken before flush */
     pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */

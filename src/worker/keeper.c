@@ -114,6 +114,7 @@ static void sample_if_due(struct lp_worker *worker, uint64_t now_ns)
     if (!worker->sample_ns || now_ns < keeper->next_sample_ns)
         return;
     lp_worker_sample(worker, now_ns);
+    lp_gpu_watch_tick(worker->gpus, now_ns);
     keeper->next_sample_ns = next_due(keeper->next_sample_ns, worker->sample_ns, now_ns);
 }
 

@@ -1,5 +1,5 @@
 /*
- * metadata.json: one line per run id (docs/format.md), added by the run's first worker.
+ * metadata.json: one line per run id (docs/format.md), added by the run's first worker; others may note a text in it.
  *
  * Many ranks may start at once, on file systems where locks lie; what is right everywhere is that O_EXCL creates a file
  * once and that rename replaces it whole. So a lock file is the lock, a line is added to a copy, and the copy is renamed
@@ -105,18 +105,27 @@ static void next_lock_name(char name[64], const char *worker)
     snprintf(name, 64, LOCK ".%s", digits_of(worker));
 }
 
-static int write_whole(int folder, const struct lp_worker *worker, const char *kept, size_t kept_len,
-                       const struct lp_buffer *line)
+struct piece {
+    const char *bytes; /* Borrowed. */
+    size_t len;
+};
+
+static int write_pieces(int fd, const struct piece *pieces, size_t n)
+{
+    int failed = 0;
+    for (size_t i = 0; i < n && !failed; i++)
+        failed = lp_write_all(&fd, pieces[i].bytes, pieces[i].len);
+    return failed;
+}
+
+static int write_whole(int folder, const struct lp_worker *worker, const struct piece *pieces, size_t n)
 {
     char temporary[64];
     temporary_name(temporary, worker->name);
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
-    int failed = kept ? lp_write_all(&fd, kept, kept_len) || lp_write_all(&fd, ",\n", 2)
-                      : lp_write_all(&fd, opening, sizeof opening - 1);
-    failed = failed || lp_write_all(&fd, line->bytes, line->len) || lp_write_all(&fd, ending, sizeof ending - 1) ||
-             fsync(fd);
+    int failed = write_pieces(fd, pieces, n) || fsync(fd);
     int why = errno;
     close(fd);
     if (!failed && renameat(folder, temporary, folder, "metadata.json") == 0) {
@@ -153,7 +162,11 @@ static int add_locked(int folder, const struct lp_worker *worker)
     size_t kept = text ? end_of_lines(text, len) : 0;
     if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
         renameat(folder, "metadata.json", folder, "metadata.json.damaged");
-    failed = write_whole(folder, worker, kept ? text : NULL, kept, &line);
+    const struct piece pieces[] = {{kept ? text : opening, kept ? kept : sizeof opening - 1},
+                                   {",\n", kept ? 2 : 0},
+                                   {line.bytes, line.len},
+                                   {ending, sizeof ending - 1}};
+    failed = write_whole(folder, worker, pieces, sizeof pieces / sizeof *pieces);
 done:
     free(text);
     free(key.bytes);
@@ -225,8 +238,8 @@ static bool known(int folder, const struct lp_worker *worker)
     return found;
 }
 
-/* Takes the lock file, *lock being its identity, or finds that another worker of the run has added it meanwhile. A lock
-   that does not change for two seconds belongs to the dead. */
+/* Takes the lock file, *lock being its identity, or finds that another worker of the run has added it meanwhile (added
+   NULL: does not look). A lock that does not change for two seconds belongs to the dead. */
 static int take_lock(int folder, const struct lp_worker *worker, struct stat *lock, bool *added)
 {
     struct stat before = {0}, now;
@@ -245,8 +258,7 @@ static int take_lock(int folder, const struct lp_worker *worker, struct stat *lo
                 return 0;
         }
         pause_a_little();
-        *added = known(folder, worker);
-        if (*added)
+        if (added && (*added = known(folder, worker)))
             return 0;
     }
     errno = EBUSY;
@@ -272,6 +284,88 @@ int lp_metadata_add(struct lp_worker *worker)
     int why = errno;
     close(folder);
     worker->listed = !failed || why == EBUSY; /* who waited for the lock in vain does not wait at each write */
+    errno = why;
+    return failed;
+}
+
+/* The end of the run's line, its last brace, in a file as we write it; NULL if it is not there. */
+static const char *end_of_line(const char *text, size_t len, const char *key)
+{
+    size_t end = end_of_lines(text, len);
+    if (!end || !has_run(text, key))
+        return NULL;
+    const char *line = strstr(text, key);
+    while (line[-1] != '\n' || line[strlen(key)] != ':')
+        line = strstr(line + 1, key);
+    const char *last = memchr(line, '\n', len - (size_t)(line - text));
+    last -= last[-1] == ',' ? 2 : 1;
+    return *last == '}' ? last : NULL;
+}
+
+/* Adds the member to the run's line, unless a line of such a member is there. The quotes of a key stand in no text. */
+static int note_locked(int folder, const struct lp_worker *worker, const struct lp_buffer *run,
+                       const struct lp_buffer *key, const struct lp_buffer *member)
+{
+    size_t len = 0;
+    char *text = read_whole(folder, &len);
+    if (!text)
+        return -1;
+    int failed = 0;
+    const char *last = end_of_line(text, len, run->bytes);
+    if (!last) {
+        failed = -1;
+        errno = EINVAL;
+    } else {
+        const char *line = last;
+        while (line[-1] != '\n')
+            line--;
+        if (!memmem(line, (size_t)(last - line), key->bytes, key->len)) {
+            const struct piece pieces[] = {
+                {text, (size_t)(last - text)}, {member->bytes, member->len}, {last, len - (size_t)(last - text)}};
+            failed = write_whole(folder, worker, pieces, sizeof pieces / sizeof *pieces);
+        }
+    }
+    int why = errno;
+    free(text);
+    errno = why;
+    return failed;
+}
+
+/* The run's key, `,"key":`, and that with its text. */
+static int emit_member(const struct lp_worker *worker, const char *key, const char *note, struct lp_buffer buffers[3])
+{
+    struct lp_emit emit;
+    lp_emit_init(&emit, lp_buffer_put, &buffers[0]);
+    lp_emit_string(&emit, worker->run_id);
+    int failed = lp_emit_end(&emit);
+    for (int i = 1; i <= 2; i++) {
+        lp_emit_init(&emit, lp_buffer_put, &buffers[i]);
+        lp_emit_raw(&emit, ",", 1);
+        lp_emit_string(&emit, key);
+        lp_emit_raw(&emit, ":", 1);
+        emit.comma = false;
+        if (i == 2)
+            lp_emit_string(&emit, note);
+        failed = lp_emit_end(&emit) || failed;
+    }
+    return failed ? -1 : 0;
+}
+
+int lp_metadata_note(struct lp_worker *worker, const char *key, const char *note)
+{
+    struct lp_buffer buffers[3] = {0};
+    struct stat lock;
+    int failed = -1;
+    int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && emit_member(worker, key, note, buffers) == 0 && take_lock(folder, worker, &lock, NULL) == 0) {
+        failed = note_locked(folder, worker, &buffers[0], &buffers[1], &buffers[2]);
+        release_lock(folder, &lock);
+    }
+    int why = errno;
+    for (int i = 0; i < 3; i++)
+        free(buffers[i].bytes);
+    if (folder >= 0)
+        close(folder);
     errno = why;
     return failed;
 }

@@ -235,6 +235,21 @@ int lp_samples_append(int folder, const char *worker, const struct lp_view *view
     return failed;
 }
 
+size_t lp_samples_pending(const struct lp_view *view, enum lp_ring_kind kind, void *rows)
+{
+    const struct lp_ring *ring = lp_view_ring(view, kind);
+    size_t n = 0;
+    if (!ring || ring->row_bytes != kinds[kind].row_bytes)
+        return 0;
+    uint64_t taken = GET(ring->taken), from = GET(ring->passed);
+    uint64_t most = ring->capacity < LP_SAMPLES_PENDING ? ring->capacity : LP_SAMPLES_PENDING;
+    if (taken - from >= most)
+        from = taken - most + 1;
+    for (; from < taken && n < most; from++)
+        n += lp_ring_row(view, ring, from, (char *)rows + n * ring->row_bytes);
+    return n;
+}
+
 bool lp_samples_are_pressing(const struct lp_image *image)
 {
     for (int kind = 0; kind < LP_RINGS; kind++) {
@@ -253,6 +268,10 @@ struct lp_samples_told lp_samples_told(const struct lp_view *view, enum lp_ring_
         return told;
     uint64_t passed = GET(ring->passed), filed = GET(ring->filed);
     told.taken = GET(ring->taken);
-    told.lost = passed > filed && passed <= told.taken ? passed - filed : 0;
+    if (passed > told.taken)
+        return told;
+    told.lost = passed > filed ? passed - filed : 0;
+    if (told.taken - passed >= ring->capacity) /* put over */
+        told.lost += told.taken - passed - (ring->capacity - 1);
     return told;
 }

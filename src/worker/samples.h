@@ -49,12 +49,19 @@ struct lp_gpu_row {
 
 static_assert(sizeof(struct lp_process_row) == 128 && sizeof(struct lp_gpu_row) == 64, "as docs/format.md says");
 
+#define LP_SAMPLES_PENDING 256u /* rows of a kind that can wait, at most */
+
 /* "<worker>.samples", "<worker>.gpu_samples". */
 void lp_samples_file_name(char *name, size_t size, const char *worker, enum lp_ring_kind kind);
 
 /* Appends what waits in the view's rings. The place is noted in image; NULL: of a dead worker's view, nowhere. 0, or -1
    with errno set: the rows that could not be written wait on. */
 int lp_samples_append(int folder, const char *worker, const struct lp_view *view, struct lp_image *image);
+
+/* Copies the rows of that kind that no file has yet, oldest first, into rows, which has room for LP_SAMPLES_PENDING of
+   them; returns how many. They are struct lp_process_row or struct lp_gpu_row. In the view of another process's image some
+   may be in its file by now: their sequence tells. */
+size_t lp_samples_pending(const struct lp_view *view, enum lp_ring_kind kind, void *rows);
 
 /* Whether the rows that wait leave little room, so that they should be written soon. */
 bool lp_samples_are_pressing(const struct lp_image *image);

@@ -69,6 +69,8 @@ int lp_worker_make_image_locked(struct lp_worker *worker)
     lp_identity_read(&worker->identity);
     worker->started = lp_stamp_now();
     worker->sampler = (struct lp_sampler){0};
+    lp_gpu_watch_forget(worker->gpus);
+    worker->gpus = lp_gpu_watch_new(worker);
     if (lp_worker_make_names(worker) != 0 || lp_image_create(&worker->recorder.image, worker->name) != 0)
         return -1;
     if (lp_worker_put_facts(worker) != 0) {
@@ -127,6 +129,7 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->role_len = options->role_len;
     worker->runtime = options->runtime ? copy_bytes(options->runtime, strlen(options->runtime)) : NULL;
     worker->thread_names = options->thread_names;
+    worker->measure_pss = options->measure_pss;
     worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
     worker->thread_name = options->thread_name ? options->thread_name : kernel_thread_name;
@@ -145,6 +148,7 @@ static size_t ask_thread_name(void *context, char *name, size_t size)
 
 static void free_parts(struct lp_worker *worker)
 {
+    lp_gpu_watch_end(worker->gpus);
     free(worker->run_dir);
     free(worker->run_id);
     free(worker->role);
@@ -176,6 +180,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     const struct lp_recorder_hooks hooks = {.context = worker, .begin = begin, .thread_name = ask_thread_name};
     if (lp_recorder_init(&worker->recorder, &hooks, options->measure_cpu, options->thread_names) != 0)
         goto no_memory;
+    worker->recorder.wait_detail = options->wait_detail;
     if (lp_worker_make_image_locked(worker) != 0)
         goto no_image;
     if (lp_worker_make_folder(worker) != 0) {

@@ -26,6 +26,7 @@
 struct spec {
     const char *worker, *run_id, *role, *host, *boot_id, *state, *ended, *image, *origin, *troubles, *thread_names,
         *interval;
+    const char *facts; /* JSON keys that may be left out, each with a comma behind it */
     long pid, rank;
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
@@ -59,6 +60,7 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"99\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
             OR(spec->boot_id, "b1"));
     fprintf(out, "\"process_start_ticks\":5,\"library\":\"0.4.0\",\"runtime\":\"CPython 3.12.1\",\"command\":[\"a\"],");
+    fprintf(out, "%s", OR(spec->facts, ""));
     fprintf(out, "\"run_id_origin\":\"%s\",\"settings\":{\"measure_cpu\":true,\"thread_names\":%s,",
             OR(spec->origin, "inherited"), OR(spec->thread_names, "false"));
     fprintf(out, "\"snapshot_interval_s\":%s,\"sample_interval_s\":1.0},", OR(spec->interval, "30.0"));

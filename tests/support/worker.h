@@ -64,13 +64,13 @@ static inline bool is_count_or_null(const json_t *value)
 static inline const char *fault_of_document(const json_t *document)
 {
     static const char *const keys[] = {
-        "format",   "version",    "worker",   "run_id",        "role",
-        "pid",      "parent_pid", "host",     "rank",          "world_size",
-        "launcher", "job",        "boot_id",  "pid_namespace", "process_start_ticks",
-        "library",  "runtime",    "command",  "run_id_origin", "settings",
-        "started",  "written",    "state",    "ended",         "flush",
-        "clock",    "image",      "troubles", "own_io",        "samples",
-        "threads",
+        "format",   "version",    "worker",  "run_id",        "role",
+        "pid",      "parent_pid", "host",    "rank",          "world_size",
+        "launcher", "job",        "boot_id", "pid_namespace", "process_start_ticks",
+        "library",  "runtime",    "command", "machine",       "run_id_origin",
+        "settings", "started",    "written", "state",         "ended",
+        "flush",    "clock",      "image",   "troubles",      "own_io",
+        "memory",   "samples",    "threads",
     };
     size_t i = 0, j;
     const char *key;

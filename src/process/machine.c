@@ -1,0 +1,122 @@
+#include "process/machine.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <asm/prctl.h>
+#include <cpuid.h>
+#endif
+
+#define LARGEST_MASK 8192 /* bytes: 65,536 cores */
+
+/* "0-3,8,10-11\n": how many those are; 0 if it is no such list. */
+static uint64_t count_list(const char *text)
+{
+    uint64_t n = 0;
+    char *end;
+    for (;;) {
+        if (*text < '0' || *text > '9')
+            return 0;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (*end == '-') {
+            if (end[1] < '0' || end[1] > '9')
+                return 0;
+            last = strtoul(end + 1, &end, 10);
+        }
+        if (last < first || last - first >= LARGEST_MASK * 8)
+            return 0;
+        n += last - first + 1;
+        if (*end != ',')
+            return *end == '\n' || *end == '\0' ? n : 0;
+        text = end + 1;
+    }
+}
+
+static uint64_t cores_online(const char *root)
+{
+    char path[PATH_MAX], text[4096];
+    if (snprintf(path, sizeof path, "%s/sys/devices/system/cpu/online", root) >= (int)sizeof path)
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    return count_list(text);
+}
+
+/* Of the main thread: a library may have pinned any other. The call itself, since it tells how long the mask is. */
+static uint64_t cores_in_mask(void)
+{
+    unsigned long mask[LARGEST_MASK / sizeof(unsigned long)];
+    long bytes = syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
+    uint64_t n = 0;
+    for (long i = 0; i < bytes / (long)sizeof *mask; i++)
+        n += (uint64_t)__builtin_popcountl(mask[i]);
+    return n;
+}
+
+static uint64_t ram_bytes(void)
+{
+    struct sysinfo info;
+    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+}
+
+#if defined(__x86_64__)
+
+/* A process can be forbidden the instruction (arch_prctl): it is then a SIGSEGV. */
+static bool may_ask_cpu(void)
+{
+    return syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) != 0; /* 1: it may; an error: nothing can forbid it */
+}
+
+static void read_cpu_model(char *model, size_t size)
+{
+    unsigned words[12];
+    char text[sizeof words + 1] = "";
+    if (!may_ask_cpu() || __get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+        return;
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]);
+    memcpy(text, words, sizeof words);
+    const char *from = text + strspn(text, " ");
+    size_t len = strlen(from);
+    while (len > 0 && from[len - 1] == ' ')
+        len--;
+    snprintf(model, size, "%.*s", (int)len, from);
+}
+
+#else
+
+static void read_cpu_model(char *model, size_t size)
+{
+    (void)model;
+    (void)size;
+}
+
+#endif
+
+void lp_machine_read(struct lp_machine *machine, const char *root)
+{
+    struct utsname kernel;
+    memset(machine, 0, sizeof *machine);
+    machine->cores = cores_online(root);
+    machine->cores_usable = cores_in_mask();
+    machine->ram_bytes = ram_bytes();
+    lp_cgroup_read(&machine->limits, root);
+    if (uname(&kernel) == 0)
+        snprintf(machine->kernel, sizeof machine->kernel, "%s", kernel.release);
+    read_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
+}
