@@ -63,10 +63,11 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 /* ---- I/O ------------------------------------------------------------------------------------------------------- */
 
-static bool has_or_had_children(const struct lp_reaped *reaped)
+static bool has_or_had_children(void)
 {
     siginfo_t info;
-    return reaped->work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+    struct lp_reaped reaped;
+    return !lp_reaped_read(&reaped) || reaped.work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
 enum reading { READ, FAILED, AGAIN };
@@ -178,7 +179,7 @@ static void take_io(struct lp_worker *worker, struct lp_process_row *row, const 
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
     lp_own_io_end(worker, sampling);
-    if (has_or_had_children(&sampler->last.reaped)) {
+    if (has_or_had_children()) {
         now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
     } else {
         now.threads_known = false;
