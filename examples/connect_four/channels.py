@@ -32,6 +32,8 @@ class Settings:
     seed: int
     end_of_play: float
     """The moment, on the machine's monotonic clock, at which actors begin no further move."""
+    archive: str
+    """The folder that the learner keeps games and checkpoints in."""
     export: str | None = None
     """What the learner exports its figures to while it runs: see examples/live_export."""
     export_dir: str = "export"

@@ -8,7 +8,10 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -29,9 +32,12 @@ def main() -> int:
     limit_threads_of_children()
     status = 1
     # An enabled profiler marks the environment, and so every process started below joins its run.
-    with Profiler(run_dir=options.run_dir, role="launcher", enabled=True) as profiler:
+    with (
+        Profiler(run_dir=options.run_dir, role="launcher", enabled=True) as profiler,
+        archive_of(options) as archive,
+    ):
         try:
-            play(options, profiler)
+            play(options, archive, profiler)
             status = 0
         except ChildFailedError as failure:
             print(f"\nThe run was ended: {failure}.", file=sys.stderr)
@@ -54,6 +60,7 @@ def parse_options() -> argparse.Namespace:
     add("--simulations", type=at_least_one, default=32, help="simulations per move")
     add("--seed", type=int, default=1, help="of the network's weights and all random choices")
     add("--run-dir", default="profile", help="the folder that the profile is written to")
+    add("--archive", help="the folder for games and checkpoints; else they go when the run ends")
     add("--export", choices=live_export.KINDS, help="write the learner's figures to, meanwhile")
     add("--export-dir", default="export", help="the folder that these are written to")
     add("--export-every", type=float, default=5.0, help="seconds from one writing to the next")
@@ -77,7 +84,19 @@ def limit_threads_of_children() -> None:
         os.environ[variable] = "1"
 
 
-def play(options: argparse.Namespace, profiler: Profiler) -> None:
+@contextmanager
+def archive_of(options: argparse.Namespace) -> Iterator[str]:
+    """The folder that was asked for, or one beside the run's, on the same disk, for as long."""
+    if options.archive:
+        os.makedirs(options.archive, exist_ok=True)
+        yield os.path.abspath(options.archive)
+        return
+    beside = os.path.dirname(os.path.abspath(options.run_dir))
+    with tempfile.TemporaryDirectory(prefix="connect_four_", dir=beside) as folder:
+        yield folder
+
+
+def play(options: argparse.Namespace, archive: str, profiler: Profiler) -> None:
     """One whole run, from the first process to the last match."""
     context = multiprocessing.get_context("spawn")
     channels = Channels(context, options.actors)
@@ -86,6 +105,7 @@ def play(options: argparse.Namespace, profiler: Profiler) -> None:
         simulations=options.simulations,
         seed=options.seed,
         end_of_play=time.monotonic() + options.seconds,
+        archive=archive,
         export=options.export,
         export_dir=options.export_dir,
         export_every_s=options.export_every,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import live_export
 import numpy as np
@@ -12,12 +13,14 @@ from lineprofiler import accounting
 from lineprofiler.accounting import Profiler
 
 from . import net
+from .archive import Archive
 from .channels import Channels, Experience, Settings
-from .game import Positions
+from .game import Floats, Positions
 from .net import Adam, Network, Targets
 from .replay import Replay
 
 GAMES_PER_ITERATION = 32
+ITERATIONS_PER_CHECKPOINT = 5
 BATCH = 128
 USES_PER_POSITION = 8
 """Training follows play, on a fast machine and a slow one: so often is each position used."""
@@ -29,7 +32,9 @@ LEARNING_RATE = 2e-3
 def run(settings: Settings, channels: Channels) -> None:
     """Learn until the last actor has left; the network published then is the final one."""
     network = settings.first_network()
-    learner = Learner(network, np.random.default_rng([settings.seed, settings.actors]))
+    rng = np.random.default_rng([settings.seed, settings.actors])
+    learner = Learner(network, rng)
+    archive = Archive(Path(settings.archive), rng)
     inbox = Inbox(settings, channels)
     with profiled(settings) as profiler:
         while inbox.is_open:
@@ -37,7 +42,17 @@ def run(settings: Settings, channels: Channels) -> None:
                 with profiler.phase("receive_games"):
                     games = inbox.receive(GAMES_PER_ITERATION)
                     profiler.count("games", len(games))
+                if games:
+                    # The bytes that these phases move are counted exactly, and not estimated.
+                    with profiler.phase("store_shard", io=True):
+                        archive.store(games)
+                    with profiler.phase("recall_shard", io=True):
+                        learner.remember(archive.recall())
                 learner.learn(games)
+                learner.iterations += 1
+                if learner.iterations % ITERATIONS_PER_CHECKPOINT == 0:
+                    with profiler.phase("checkpoint", io=True):
+                        archive.checkpoint(**learner.state())
                 with profiler.phase("publish"):
                     channels.network.publish(network, is_final=not inbox.is_open)
             board = channels.scoreboard
@@ -92,8 +107,17 @@ class Learner:
         self._optimiser = Adam(network.parameters, LEARNING_RATE)
         self._replay = Replay(REPLAY_CAPACITY, rng)
         self._steps_due = 0.0
+        self.iterations = 0
         self.steps = 0
         self.loss = float("nan")
+
+    def state(self) -> dict[str, Floats]:
+        """All that it takes to go on later."""
+        return {"parameters": self._network.parameters, **self._optimiser.state()}
+
+    def remember(self, experience: Experience) -> None:
+        """Mix older positions in; they call for no training of their own."""
+        self._replay.add(experience)
 
     def learn(self, games: list[Experience]) -> None:
         """Remember the games, and train as much as their number of positions calls for."""

@@ -145,6 +145,10 @@ class Adam:
         self._square = np.zeros_like(parameters)
         self._steps = 0
 
+    def state(self) -> dict[str, Floats]:
+        """What it has besides the parameters."""
+        return {"mean": self._mean, "square": self._square, "steps": np.float32([self._steps])}
+
     def step(self, gradient: Floats) -> None:
         """Change the parameters in place, against the gradient."""
         self._steps += 1
