@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
 #include "worker/internal.h"
 
 #define AT_ONCE 16
@@ -21,6 +22,7 @@ static __thread struct lp_own_io_so_far of_thread __attribute__((tls_model("init
 static struct counters sum_moved;
 static _Atomic uint32_t sum_unknown;
 static _Atomic uint64_t begun, ended;
+static _Atomic uint64_t inherited_chars; /* of those read in passing, by this process's parent */
 
 /* What is under way: the thread, and its counters when it began. */
 static struct {
@@ -74,6 +76,7 @@ struct lp_own_io lp_own_io_begin(void)
     struct lp_own_io own = {.place = -1};
     atomic_fetch_add(&begun, 1);
     own.cost_chars = lp_io_of_thread(&own.before);
+    own.read_in_passing = lp_own_reads_of_thread();
     if (own.cost_chars)
         own.place = take_place(&own.before);
     return own;
@@ -103,7 +106,7 @@ void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
         atomic_store(&places[own->place].tid, 0);
     if (cost_chars) {
         struct lp_io moved = difference(&after, &own->before);
-        moved.read_chars += cost_chars;
+        moved.read_chars += cost_chars - (lp_own_reads_of_thread() - own->read_in_passing);
         note(header, &moved);
     } else {
         of_thread.unknown++;
@@ -123,7 +126,9 @@ void lp_own_io_add(struct lp_header *header, size_t read_chars)
 
 struct lp_own_io_so_far lp_own_io_of_thread(void)
 {
-    return of_thread;
+    struct lp_own_io_so_far so_far = of_thread;
+    so_far.moved.read_chars += lp_own_reads_of_thread();
+    return so_far;
 }
 
 /* Of who is at something now; false if one of them cannot be asked. */
@@ -152,6 +157,7 @@ bool lp_own_io_sum(struct lp_own_io_sum *sum, struct lp_header *header)
     *sum = (struct lp_own_io_sum){.ended = atomic_load(&ended), .begun = atomic_load(&begun)};
     bool known = ask_threads(sum, header);
     sum->moved = get(&sum_moved);
+    sum->moved.read_chars += lp_own_reads() - atomic_load(&inherited_chars);
     add(&sum->moved, &sum->under_way);
     sum->unknown = GET(sum_unknown);
     return known;
@@ -166,6 +172,7 @@ bool lp_own_io_rested(const struct lp_own_io_sum *before, const struct lp_own_io
 void lp_own_io_after_fork(void)
 {
     set(&sum_moved, &(struct lp_io){0});
+    atomic_store(&inherited_chars, lp_own_reads());
     for (int i = 0; i < AT_ONCE; i++)
         atomic_store(&places[i].tid, 0);
     atomic_store(&sum_unknown, 0);

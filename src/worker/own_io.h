@@ -2,8 +2,9 @@
  * worker/own_io: bytes that the profiler itself moves in this process, so that no figure bills them to the program.
  *
  * Each worker's file tells its own; whoever measures the process asks for those of all workers together, since the
- * kernel's counters have them all. What is under way is asked of the thread that is at it, for a flush to a slow file
- * server may take longer than the interval between two samples. Async-signal-safe.
+ * kernel's counters have them all, and for what was read in passing (base/own_reads.h). What is under way is asked of the
+ * thread that is at it, for a flush to a slow file server may take longer than the interval between two samples.
+ * Async-signal-safe.
  *
  * Must not know: who measures.
  */
@@ -22,6 +23,7 @@ struct lp_worker;
 /* Something that the profiler does on one thread. */
 struct lp_own_io {
     struct lp_io before;
+    uint64_t read_in_passing;
     size_t cost_chars; /* of telling it; 0: not known */
     int place;         /* where others see it; negative: nowhere */
 };
