@@ -100,7 +100,7 @@ struct lp_analysis {
     const struct lp_run *run;       /* Borrowed. */
     struct lp_analysis_role *roles; /* Owned; in the order of the run's roles. */
     size_t n_roles;
-    struct lp_analysis_host *hosts;   /* Owned; in the order of the run's hosts. */
+    struct lp_analysis_host *hosts;  /* Owned; in the order of the run's hosts. */
     struct lp_analysis_usage *usage; /* Owned: I/O, memory, devices. analysis/usage.h */
     size_t n_lost;                   /* Workers whose files could not be read. */
     bool most_lost;                  /* More than half of all workers. */

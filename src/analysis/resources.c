@@ -67,7 +67,8 @@ static void take_machine(struct lp_analysis_host *host, const struct lp_run_mach
 {
     host->cores = larger(host->cores, known(machine->cores));
     host->cores_usable = larger(host->cores_usable, known(machine->cores_usable));
-    host->cpu_limit_cores = larger(host->cpu_limit_cores, machine->cpu_limit_cores > 0 ? machine->cpu_limit_cores : NAN);
+    host->cpu_limit_cores =
+        larger(host->cpu_limit_cores, machine->cpu_limit_cores > 0 ? machine->cpu_limit_cores : NAN);
     host->ram_bytes = larger(host->ram_bytes, known(machine->ram_bytes));
     host->memory_limit_bytes = larger(host->memory_limit_bytes, memory_limit(machine));
     if (machine->cores_usable && !add_list(cores, &machine->usable_list))

@@ -30,9 +30,9 @@ struct lp_analysis_host {
     size_t n_workers;
     double cores, cores_usable, cpu_limit_cores; /* NaN: not known; the limit infinite: none. */
     double ram_bytes, memory_limit_bytes;
-    double cores_granted, memory_granted_bytes;  /* NaN: not known. */
-    const struct lp_text *kernel, *cpu_model;    /* Borrowed; NULL: not known. */
-    double span_ns;                              /* From the first start to the last write. */
+    double cores_granted, memory_granted_bytes; /* NaN: not known. */
+    const struct lp_text *kernel, *cpu_model;   /* Borrowed; NULL: not known. */
+    double span_ns;                             /* From the first start to the last write. */
     struct lp_analysis_use cpu_cores, rss_bytes, pss_bytes;
 };
 

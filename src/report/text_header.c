@@ -153,8 +153,8 @@ static void commit(struct lp_report_page *page, const struct lp_run_provenance *
         lp_report_page_text(page, ", ");
     }
     lp_report_page_text(page, !provenance->dirty_known ? "changed or not: n/a"
-                               : provenance->dirty      ? "changed"
-                                                        : "unchanged");
+                              : provenance->dirty      ? "changed"
+                                                       : "unchanged");
     lp_report_page_text(page, ")");
 }
 

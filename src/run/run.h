@@ -134,12 +134,12 @@ enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE 
 
 /* What a worker said of the machine that it ran on, and what of it was its to use. Texts are Owned. */
 struct lp_run_machine {
-    uint64_t cores;                   /* Online; 0: not known. */
-    uint64_t cores_usable;            /* In its affinity mask; 0: not known. */
-    double cpu_limit_cores;           /* Of its control group; infinite: none. NaN: not known. */
-    uint64_t ram_bytes;               /* 0: not known. */
-    uint64_t memory_limit_bytes;      /* Of its control group; UINT64_MAX: none. 0: not known. */
-    struct lp_text usable_list;       /* Those cores, as "0-3,8". Like the next: bytes is NULL where it is not known. */
+    uint64_t cores;              /* Online; 0: not known. */
+    uint64_t cores_usable;       /* In its affinity mask; 0: not known. */
+    double cpu_limit_cores;      /* Of its control group; infinite: none. NaN: not known. */
+    uint64_t ram_bytes;          /* 0: not known. */
+    uint64_t memory_limit_bytes; /* Of its control group; UINT64_MAX: none. 0: not known. */
+    struct lp_text usable_list;  /* Those cores, as "0-3,8". Like the next: bytes is NULL where it is not known. */
     struct lp_text kernel, cpu_model;
 };
 
@@ -298,7 +298,7 @@ struct lp_run {
     struct lp_run_backend *backends; /* Sorted by role, backend, state, reason, worker. */
     size_t n_backends;
     struct lp_run_sampling
-        *sampling;  /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
+        *sampling; /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
     struct lp_run_provenance provenance;
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };

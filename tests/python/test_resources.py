@@ -47,7 +47,8 @@ def test_what_a_worker_says_of_the_machine(tmp_path: Path) -> None:
     assert machine.kernel == os.uname().release
     assert machine.cpu_limit_cores is None or machine.cpu_limit_cores > 0
     assert machine.memory_limit_bytes is None or machine.memory_limit_bytes > 0
-    assert worker.peak_rss_bytes is not None and worker.peak_rss_bytes > 4 << 20
+    assert worker.peak_rss_bytes is not None
+    assert worker.peak_rss_bytes > 4 << 20
     assert worker.pss_bytes is None
 
 
@@ -159,7 +160,8 @@ def test_memory_that_workers_share_PR08(tmp_path: Path) -> None:
     run = merge_run(tmp_path / "run")
     assert len(run.workers) == 5
     for worker in run.workers:
-        assert worker.peak_rss_bytes is not None and worker.peak_rss_bytes > 64 << 20
+        assert worker.peak_rss_bytes is not None
+        assert worker.peak_rss_bytes > 64 << 20
     resident = sum(worker.peak_rss_bytes or 0 for worker in run.workers)
     shared_out = [worker.pss_bytes for worker in run.workers]
     assert None not in shared_out
@@ -206,9 +208,11 @@ def test_cores_in_use_and_without_samples(tmp_path: Path) -> None:
     assert 0 < host["cpu_cores"]["sum"] < 2
     assert host["cpu_cores"]["share"] == host["cpu_cores"]["sum"] / host["cores_granted"]
     text = report_of(tmp_path / "run")
-    assert "\n  CPU cores " in text and "\n  memory " in text
+    assert "\n  CPU cores " in text
+    assert "\n  memory " in text
     text = report_of(tmp_path / "run", "--no-samples")
-    assert "CPU cores" not in text and "\n  memory " in text
+    assert "CPU cores" not in text
+    assert "\n  memory " in text
     assert "CPU: cores in use" not in text
 
 
@@ -250,7 +254,16 @@ def test_processes_that_are_hidden_PR11(tmp_path: Path) -> None:
             folder.chmod(0o755) if folder.is_relative_to("/tmp/pytest-of-root") else None
     hidden = within("mount -t proc -o hidepid=2 proc /proc", PIDS)
     if subprocess.run(
-        [*hidden, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x", tmp_path]
+        [
+            *hidden,
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "test",
+            "-x",
+            tmp_path,
+        ]
     ).returncode:
         pytest.skip("another user cannot enter the folder of tests")
     setup = 'mount -t proc -o hidepid=2 proc /proc; exec "$@"'
@@ -282,7 +295,8 @@ def test_each_process_and_each_role_apart_PR12(tmp_path: Path) -> None:
     assert host["rss_bytes"]["heaviest"] == max(peaks)
     assert host["rss_bytes"]["sum"] < sum(peaks)  # they ran one after the other
     text = report_of(tmp_path / "run")
-    assert "\nactor  (2 processes)\n" in text and "\nlearner  (1 process)\n" in text
+    assert "\nactor  (2 processes)\n" in text
+    assert "\nlearner  (1 process)\n" in text
 
 
 # --- what a run came from ---

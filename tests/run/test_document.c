@@ -217,8 +217,8 @@ static void test_state_fields(void **state)
 }
 
 #define MACHINE                                                                                                        \
-    "\"machine\":{\"cores\":16,\"cores_usable\":2,\"cores_usable_list\":\"0-1\",\"cpu_limit_cores\":1.5,"                    \
-    "\"ram_bytes\":64000,\"memory_limit_bytes\":2000,\"kernel\":\"6.1\",\"cpu_model\":null},"                              \
+    "\"machine\":{\"cores\":16,\"cores_usable\":2,\"cores_usable_list\":\"0-1\",\"cpu_limit_cores\":1.5,"              \
+    "\"ram_bytes\":64000,\"memory_limit_bytes\":2000,\"kernel\":\"6.1\",\"cpu_model\":null},"                          \
     "\"memory\":{\"peak_rss_bytes\":700,\"pss_bytes\":null},"
 
 static void test_machine_and_memory(void **state)

@@ -93,7 +93,10 @@ static void assert_described(bool with_git)
 static void test_by_the_keeper(void **state)
 {
     (void)state;
-    static const char packages[] = "torch\0" "2.3.0+cu121\0" "gone\0" "";
+    static const char packages[] = "torch\0"
+                                   "2.3.0+cu121\0"
+                                   "gone\0"
+                                   "";
     struct lp_worker *worker = open_with(30, packages, sizeof packages);
     assert_false(is_described());
     worker_record(worker, "a");
@@ -149,7 +152,8 @@ static void test_by_one_worker(void **state)
 static void hang_git(void)
 {
     char path[PATH_MAX + 64];
-    shell("mkdir bin && printf '#!/bin/sh\\necho x >> %s/asked\\nexec sleep 1000\\n' \"$PWD\" > bin/git && chmod +x bin/git");
+    shell("mkdir bin && printf '#!/bin/sh\\necho x >> %s/asked\\nexec sleep 1000\\n' \"$PWD\" > bin/git && chmod +x "
+          "bin/git");
     snprintf(path, sizeof path, "%s/bin:/usr/bin:/bin", source);
     assert_int_equal(setenv("PATH", path, 1), 0);
 }
@@ -204,10 +208,8 @@ static void test_a_directory_that_went(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        described(test_by_the_keeper),
-        described(test_without_a_keeper),
-        described(test_by_one_worker),
-        described(test_a_git_that_hangs_holds_up_nothing),
+        described(test_by_the_keeper),         described(test_without_a_keeper),
+        described(test_by_one_worker),         described(test_a_git_that_hangs_holds_up_nothing),
         described(test_a_directory_that_went),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
