@@ -1,11 +1,12 @@
 """How each heavy profiler is started, stopped and made to write.
 
-Packages are imported when a window begins, never before. A tool's methods raise whatever the
-package raises.
+Packages are imported when a window begins, never before, and untyped: which version of them there
+is, is the program's choice. A tool's methods raise whatever the package raises.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -50,12 +51,11 @@ def missing(backend: str) -> str | None:
 class Torch:
     """torch.profiler: CPU of all threads, and CUDA where the program uses it."""
 
-    artifact = ("torch_trace", ".json")
+    artifact: ClassVar[tuple[str, str]] = ("torch_trace", ".json")
 
     def __init__(self) -> None:
-        import torch
-        import torch.profiler
-
+        torch: Any = importlib.import_module("torch")
+        importlib.import_module("torch.profiler")
         self._torch = torch
         kinds = torch.profiler.ProfilerActivity
         activities = [kinds.CPU]
@@ -93,11 +93,10 @@ class Torch:
 class VizTracer:
     """VizTracer with its defaults: a million entries at most, the last ones."""
 
-    artifact = ("viztracer", ".json")
+    artifact: ClassVar[tuple[str, str]] = ("viztracer", ".json")
 
     def __init__(self) -> None:
-        import viztracer
-
+        viztracer: Any = importlib.import_module("viztracer")
         self._tracer = viztracer.VizTracer(verbose=0, register_global=False)
 
     def start(self, path: str) -> None:  # noqa: ARG002
@@ -118,12 +117,10 @@ class VizTracer:
 class Jax:
     """jax.profiler, which writes a folder for TensorBoard with a trace for Perfetto in it."""
 
-    artifact = ("jax_trace", "")
+    artifact: ClassVar[tuple[str, str]] = ("jax_trace", "")
 
     def __init__(self) -> None:
-        import jax.profiler
-
-        self._profiler = jax.profiler
+        self._profiler: Any = importlib.import_module("jax.profiler")
 
     def start(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -302,7 +302,7 @@ def test_torch_counts_once_the_program_has_it(
             seen.append(f"-{self.name}")
 
     nvtx = types.SimpleNamespace(
-        range_start=lambda name: seen.append(f"({name}") or name,
+        range_start=lambda name: [name, seen.append(f"({name}")][0],
         range_end=lambda name: seen.append(f"{name})"),
     )
     torch = types.ModuleType("torch")

@@ -33,7 +33,7 @@ def backends_of(run_dir: Path) -> list[dict[str, Any]]:
 def report(run_dir: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(text_of(run_dir, "--json"))
     try:
-        import jsonschema
+        import jsonschema  # type: ignore[import-untyped]
     except ImportError:
         return document
     jsonschema.validate(document, json.loads((ROOT / "docs" / "report.schema.json").read_text()))
@@ -166,7 +166,7 @@ def test_its_own_time_is_a_phase_and_nobody_elses_SC04(run_dir: Path, tool: Tool
     seen = []
     with Profiler(run_dir, backend="viztracer", backend_window=(1, 2)) as profiler:
         tool.start = lambda: seen.append(profiler.current())  # type: ignore[method-assign]
-        tool.save = lambda _: seen.append(profiler.current())  # type: ignore[method-assign]
+        tool.save = lambda _: seen.append(profiler.current())  # type: ignore[method-assign,assignment]
         Path(run_dir / "backend").mkdir(exist_ok=True)
         with profiler.phase("epoch"), pytest.warns(RuntimeWarning, match="could not be written"):
             iterate(profiler, 3)
@@ -342,19 +342,20 @@ def test_tools_that_the_program_runs_are_seen(
     monkeypatch.setattr(builtins, "__viz_tracer__", their, raising=False)
     torch = types.SimpleNamespace(_is_profiler_enabled=True)
     jax = types.SimpleNamespace(_profile_state=types.SimpleNamespace(profile_session=object()))
-    for name, stop in {
-        "viztracer": lambda: setattr(their, "enable", False),
-        "torch.profiler": lambda: setattr(torch, "_is_profiler_enabled", False),
-        "jax.profiler": lambda: setattr(jax._profile_state, "profile_session", None),
-    }.items():
-        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", torch)  # type: ignore[arg-type]
-        monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)  # type: ignore[arg-type]
+    stops: dict[str, tuple[object, str, object]] = {
+        "viztracer": (their, "enable", False),
+        "torch.profiler": (torch, "_is_profiler_enabled", False),
+        "jax.profiler": (jax._profile_state, "profile_session", None),
+    }
+    for name, stop in stops.items():
+        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", torch)
+        monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)
         with (
             Profiler(run_dir / name, backend="viztracer") as profiler,
             pytest.warns(RuntimeWarning, match=f"{name} is at work"),
         ):
             iterate(profiler, 9)
-        stop()
+        setattr(*stop)
     assert tool.calls == []
     with Profiler(run_dir, backend="viztracer") as profiler:
         iterate(profiler, 9)
@@ -447,7 +448,7 @@ def test_annotations_and_a_window_together(
 ) -> None:
     names: list[str] = []
     nvtx = types.ModuleType("nvtx")
-    nvtx.start_range = lambda name: names.append(name) or name  # type: ignore[attr-defined]
+    nvtx.start_range = lambda name: names.append(name)  # type: ignore[attr-defined]
     nvtx.end_range = lambda _: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "nvtx", nvtx)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
