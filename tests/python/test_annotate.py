@@ -301,8 +301,12 @@ def test_torch_counts_once_the_program_has_it(
         def __exit__(self, *exception: object) -> None:
             seen.append(f"-{self.name}")
 
+    def range_start(name: str) -> str:
+        seen.append(f"({name}")
+        return name
+
     nvtx = types.SimpleNamespace(
-        range_start=lambda name: [name, seen.append(f"({name}")][0],
+        range_start=range_start,
         range_end=lambda name: seen.append(f"{name})"),
     )
     torch = types.ModuleType("torch")
