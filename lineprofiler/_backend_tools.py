@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         def export(self, path: str) -> None:
             """Write what was recorded to path."""
 
+        def settle(self) -> None:
+            """On the thread that started it, some time after another one has stopped it."""
+
         def abandon(self) -> None:
             """In a forked child: record no more, and write nothing."""
 
@@ -82,6 +85,9 @@ class Torch:
     def export(self, path: str) -> None:
         self._profile.export_chrome_trace(path)
 
+    def settle(self) -> None:
+        """Nothing is left behind."""
+
     def abandon(self) -> None:
         if self._cuda:  # which must not be touched after a fork
             self._torch.autograd._enable_record_function(False)
@@ -109,6 +115,10 @@ class VizTracer:
         self._tracer.save(path)
         self._tracer.terminate()
 
+    def settle(self) -> None:
+        if sys.getprofile() is self._tracer:  # before Python 3.12 it takes its hook from one thread
+            sys.setprofile(None)
+
     def abandon(self) -> None:
         self._tracer.stop()
         self._tracer.clear()
@@ -131,6 +141,9 @@ class Jax:
 
     def export(self, path: str) -> None:
         """Nothing is left to do: stopping wrote it."""
+
+    def settle(self) -> None:
+        """Nothing is left behind."""
 
     def abandon(self) -> None:
         """Nothing can be done: a forked child must not use JAX."""

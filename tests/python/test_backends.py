@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import cProfile
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -487,6 +488,47 @@ def test_threads_share_one_count(run_dir: Path, tool: Tool) -> None:
     assert found["state"] == "written"
     tree = merge_run(run_dir).tree
     assert tree[("iteration",)].calls + tree[("iteration [viztracer]",)].calls == 400
+
+
+def test_another_thread_may_end_it_and_leaves_no_hook_behind(run_dir: Path) -> None:
+    pytest.importorskip("viztracer", reason="the package viztracer is not installed")
+    hooks = []
+    begun, ended = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        iterate(profiler, 1)
+        begun.set()
+        ended.wait()
+        hooks.append(sys.getprofile())
+        iterate(profiler, 1)
+        hooks.append(sys.getprofile())
+
+    with Profiler(run_dir, backend="viztracer", backend_window=(1, 2)) as profiler:
+        thread = threading.Thread(target=begin)
+        thread.start()
+        begun.wait()
+        iterate(profiler, 1)
+        ended.set()
+        thread.join()
+    assert hooks[1] is None
+    [found] = backends_of(run_dir)
+    assert found["state"] == "written"
+
+
+def test_a_child_that_enters_nothing_says_nothing(run_dir: Path, tool: Tool) -> None:
+    """Forked inside a window, too, it leaves its parent's note alone."""
+    with Profiler(run_dir, backend="viztracer", backend_window=(1, 3)) as profiler:
+        tool.clear = lambda: None  # type: ignore[attr-defined]
+        with profiler.phase("iteration"):
+            pid = os.fork()
+            if pid == 0:
+                profiler.close()
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        iterate(profiler, 3)
+    [found] = backends_of(run_dir)
+    assert (found["state"], found["entries"]) == ("written", 3)
+    assert len(merge_run(run_dir).workers) == 1
 
 
 # --- real packages ---
