@@ -291,9 +291,7 @@ class _own_phase:  # noqa: N801
     def __enter__(self) -> None:
         for phase in self._phases:
             enter, leave = phase.__enter__, phase.__exit__
-            with contextlib.suppress(
-                RuntimeWarning
-            ):  # of too many paths, where those are exceptions
+            with contextlib.suppress(RuntimeWarning):  # of too many paths
                 enter()
                 self._leave.append(leave)
 

@@ -492,7 +492,7 @@ def test_threads_share_one_count(run_dir: Path, tool: Tool) -> None:
 
 def test_another_thread_may_end_it_and_leaves_no_hook_behind(run_dir: Path) -> None:
     pytest.importorskip("viztracer", reason="the package viztracer is not installed")
-    hooks = []
+    hooks: list[object] = []
     begun, ended = threading.Event(), threading.Event()
 
     def begin() -> None:
@@ -517,7 +517,14 @@ def test_another_thread_may_end_it_and_leaves_no_hook_behind(run_dir: Path) -> N
 
 def test_a_child_that_enters_nothing_says_nothing(run_dir: Path, tool: Tool) -> None:
     """Forked inside a window, too, it leaves its parent's note alone."""
-    with Profiler(run_dir, backend="viztracer", backend_window=(1, 3)) as profiler:
+    profiler = Profiler(
+        run_dir,
+        backend="viztracer",
+        backend_window=(1, 3),
+        snapshot_interval_s=None,  # no thread beside which to fork
+        sample_interval_s=None,
+    )
+    with profiler:
         tool.clear = lambda: None  # type: ignore[attr-defined]
         with profiler.phase("iteration"):
             pid = os.fork()
