@@ -3,6 +3,7 @@
 
 #include "report/json_facts.h"
 #include "report/json_resources.h"
+#include "report/json_usage.h"
 #include "report/json_value.h"
 #include "report/report.h"
 
@@ -183,6 +184,8 @@ static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
         counters(emit, role->role->tree);
         lp_emit_newline(emit);
         phases(emit, role);
+        lp_emit_newline(emit);
+        lp_report_json_role_usage(emit, analysis, i);
         lp_emit_close(emit, '}');
     }
     lp_emit_close(emit, ']');
@@ -243,6 +246,8 @@ static int write_json(const struct lp_analysis *analysis, const struct lp_report
     lp_emit_newline(&emit);
     roles(&emit, analysis);
     lp_report_json_resources(&emit, analysis);
+    lp_emit_newline(&emit);
+    lp_report_json_usage(&emit, analysis);
     lp_report_json_facts(&emit, analysis->run);
     lp_emit_close(&emit, '}');
     lp_emit_raw(&emit, "\n", 1);

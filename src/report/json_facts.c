@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "report/json_usage.h"
+
 static void unless_negative(struct lp_emit *emit, const char *key, int64_t value)
 {
     if (value < 0)
@@ -138,6 +140,7 @@ static void workers(struct lp_emit *emit, const struct lp_run *run)
         identity(emit, &run->workers[i]);
         state(emit, &run->workers[i]);
         resources_of(emit, &run->workers[i]);
+        lp_report_json_worker_usage(emit, &run->workers[i]);
         troubles(emit, &run->workers[i]);
         open_phases(emit, &run->workers[i]);
         lp_emit_close(emit, '}');

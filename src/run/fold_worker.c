@@ -3,6 +3,7 @@
 
 #include "run/fold.h"
 #include "run/hist.h"
+#include "run/pending.h"
 #include "run/samples_load.h"
 
 /* The deepest open node of a slot; the one open longest of several. NULL if nothing is open. */
@@ -185,12 +186,13 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
-        .pending = document->pending,
         .samples_taken = document->samples_taken,
         .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
+    if (document->pending && !(worker->pending = lp_run_pending_copy(document->pending)))
+        return -1;
     add_up(worker, document);
     if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0 ||
         copy_devices(worker, document) < 0)
@@ -232,6 +234,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     free(worker->troubles);
     free(worker->open);
     free(worker->phase_ids);
+    free(worker->pending);
     lp_run_samples_free(worker->samples);
     *worker = (struct lp_run_worker){0};
 }
