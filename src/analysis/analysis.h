@@ -97,9 +97,10 @@ struct lp_analysis {
     const struct lp_run *run;       /* Borrowed. */
     struct lp_analysis_role *roles; /* Owned; in the order of the run's roles. */
     size_t n_roles;
-    size_t n_lost;       /* Workers whose files could not be read. */
-    bool most_lost;      /* More than half of all workers. */
-    size_t n_not_joined; /* Workers that ran at the same time under other run ids; in no figure. */
+    struct lp_analysis_usage *usage; /* Owned: I/O, memory, devices. analysis/usage.h */
+    size_t n_lost;                   /* Workers whose files could not be read. */
+    bool most_lost;                  /* More than half of all workers. */
+    size_t n_not_joined;             /* Workers that ran at the same time under other run ids; in no figure. */
 };
 
 /* Rules of choice, here so that the documentation and the tests can name them. */

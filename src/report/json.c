@@ -69,8 +69,8 @@ static void times(struct lp_emit *emit, const struct lp_analysis_phase *figures)
     count_if(emit, "cpu_ns", phase->cpu_known, phase->cpu_ns);
     count_if(emit, "wait_ns", phase->cpu_known, figures->wait_ns);
     count_if(emit, "wait_base_ns", phase->cpu_known, figures->wait_base_ns);
-    count_if(emit, "blocked_ns", phase->cpu_known && phase->blocked_known, phase->blocked_ns);
-    count_if(emit, "preempted_ns", phase->cpu_known && phase->preempted_known, phase->preempted_ns);
+    count_if(emit, "blocked_ns", phase->blocked_known, phase->blocked_ns);
+    count_if(emit, "preempted_ns", phase->preempted_known, phase->preempted_ns);
     lp_report_json_count(emit, "late_wall_ns", phase->late_wall_ns);
     lp_report_json_count(emit, "open_calls", phase->open_calls);
     lp_report_json_count(emit, "open_wall_ns", phase->open_wall_ns);

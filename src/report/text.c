@@ -16,9 +16,8 @@ typedef void (*run_section)(struct lp_report_page *, const struct lp_analysis *)
 typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *, const struct lp_analysis_role *);
 
 static const role_section role_sections[] = {
-    lp_report_text_shares,
-    lp_report_text_dominant,
-    lp_report_text_iterations,
+    lp_report_text_shares,      lp_report_text_dominant,     lp_report_text_iterations,
+    lp_report_text_io_by_phase, lp_report_text_gpu_by_phase,
 };
 
 static void all_roles(struct lp_report_page *page, const struct lp_analysis *analysis)
@@ -29,7 +28,10 @@ static void all_roles(struct lp_report_page *page, const struct lp_analysis *ana
 }
 
 static const run_section run_sections[] = {
-    lp_report_text_header, all_roles, lp_report_text_legend, lp_report_text_backends, lp_report_text_caveats,
+    lp_report_text_header,   all_roles,
+    lp_report_text_legend,   lp_report_text_io,
+    lp_report_text_gpu,      lp_report_text_memory,
+    lp_report_text_backends, lp_report_text_caveats,
 };
 
 size_t lp_report_text_width(const struct lp_report_options *options)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/format.h"
 #include "report/label.h"
 #include "report/text.h"
@@ -89,9 +90,12 @@ static void part_of_wait(struct lp_report_page *page, double share, const char *
     char text[sizeof(struct lp_report_cell) + 64];
     if (!(share >= SMALL_PART))
         return;
-    snprintf(text, sizeof text, "%s%s %s", *first ? " " : "; ", lp_report_percent(share).text, what);
+    snprintf(text, sizeof text, "%s %s", lp_report_percent(share).text, what);
+    lp_report_page_text(page, *first ? ":" : ";");
+    lp_report_page_room(page, strlen(text) + 2, WAIT_INDENT + 1);
+    lp_report_page_text(page, " ");
+    lp_report_page_text(page, text);
     *first = false;
-    lp_report_page_words(page, text, strlen(text), WAIT_INDENT + 2);
 }
 
 /* "wait 60%: 52% preempted - more busy threads than cores; 6% blocked; 2% not known", all of the phase's wall time. */
@@ -106,7 +110,6 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
     lp_report_page_to(page, WAIT_INDENT);
     lp_report_page_text(page, "wait ");
     lp_report_page_text(page, lp_report_percent(row->wait_share).text);
-    lp_report_page_text(page, ":");
     if (blocked > preempted)
         part_of_wait(page, blocked, "blocked", &first);
     part_of_wait(page, preempted,
@@ -181,8 +184,10 @@ static void counter_row(struct lp_report_page *page, const struct lp_run_phase *
 
 static void counter_rows(struct lp_report_page *page, const struct lp_run_phase *phase)
 {
+    enum lp_run_flow flow;
     for (size_t i = 0; i < phase->n_counters; i++)
-        counter_row(page, phase, &phase->counters[i]);
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow)) /* those have a block of their own */
+            counter_row(page, phase, &phase->counters[i]);
 }
 
 static void minor(struct lp_report_page *page, const struct lp_analysis_role *role)

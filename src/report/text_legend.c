@@ -1,6 +1,7 @@
 /* K11: what the columns mean and what their percentages are of; only those lines that this report needs. */
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/text.h"
 
 #define MEANING_BEGIN 14
@@ -15,10 +16,19 @@ static void entry(struct lp_report_page *page, const char *term, const char *mea
     lp_report_page_end(page);
 }
 
+static bool shows_counters(const struct lp_run_phase *phase)
+{
+    enum lp_run_flow flow;
+    for (size_t i = 0; i < phase->n_counters; i++)
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow))
+            return true;
+    return false;
+}
+
 static bool has_counters(const struct lp_analysis_role *role)
 {
     for (size_t i = 0; i < role->n_dominant; i++)
-        if (role->phases[role->dominant[i]].phase->n_counters > 0)
+        if (shows_counters(role->phases[role->dominant[i]].phase))
             return true;
     return role->role->tree->n_counters > 0;
 }

@@ -294,6 +294,7 @@ int lp_run_document_parse(struct lp_run_document *document, const char *bytes, s
         return lp_run_fault_set(fault, "empty file");
     if (make_name_room(document, len) < 0)
         return lp_run_fault_no_memory(fault);
+    document->pending = NULL;
     if (parse_json(document, bytes, len, fault) < 0)
         return -1;
     json_t *json = document->json;

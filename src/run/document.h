@@ -86,6 +86,8 @@ struct lp_run_document {
     uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */
     bool short_of_memory;               /* Its troubles say so: histograms may lack entries. */
 
+    const struct lp_run_pending *pending; /* Borrowed; NULL after parsing. Samples that came with it. */
+
     struct lp_run_slot *slots; /* Owned, as all arrays here. */
     size_t n_slots, slots_room;
     struct lp_run_record *records;

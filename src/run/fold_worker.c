@@ -184,6 +184,7 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
+        .pending = document->pending,
         .samples_taken = document->samples_taken,
         .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,

@@ -115,6 +115,7 @@ struct lp_run_open {
 };
 
 /* What samples come to: run/samples.h. */
+struct lp_run_pending;
 struct lp_run_phase_id;
 struct lp_run_samples;
 struct lp_run_sampled;
@@ -186,7 +187,8 @@ struct lp_run_worker {
     uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
     struct lp_run_phase_id *phase_ids;    /* Owned: how samples name its phases, ascending. run/samples.h */
     size_t n_phase_ids;
-    struct lp_run_samples *samples; /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
+    const struct lp_run_pending *pending; /* Borrowed while a run is loaded, then NULL. run/pending.h */
+    struct lp_run_samples *samples;       /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
 
 struct lp_run_role {

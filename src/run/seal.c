@@ -126,6 +126,8 @@ static int seal_node(struct lp_run_node *node)
     if (!phase->stride_min)
         phase->stride_min = phase->stride_max = 1;
     phase->cpu_known = cpu_known(node);
+    phase->blocked_known &= phase->cpu_known; /* no parts of what is not known */
+    phase->preempted_known &= phase->cpu_known;
     lp_run_spread_add(&phase->spread, &node->share);
     node->share = (struct lp_run_share){0};
     if (seal_counters(node) < 0 || seal_children(node) < 0)

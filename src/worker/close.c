@@ -54,6 +54,7 @@ int lp_worker_finish(struct lp_worker *worker)
         lp_image_unlink(&worker->recorder.image);
     else
         lp_image_abandon(&worker->recorder.image);
+    lp_describe_at_last(worker);
     adopt_dead(worker);
     return why;
 }

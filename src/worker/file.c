@@ -126,19 +126,31 @@ struct lp_own_io lp_own_io_begin(void)
     return own;
 }
 
-void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
+void lp_own_io_add(struct lp_worker *worker, const struct lp_io *moved)
 {
-    struct lp_io after;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
-    size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
-    if (cost_chars == 0) {
+    if (!moved) {
         atomic_fetch_add(&header->own_io_unknown, 1);
         return;
     }
-    atomic_fetch_add(&header->own_read_chars, after.read_chars - own->before.read_chars + cost_chars);
-    atomic_fetch_add(&header->own_write_chars, after.write_chars - own->before.write_chars);
-    atomic_fetch_add(&header->own_read_bytes, after.read_bytes - own->before.read_bytes);
-    atomic_fetch_add(&header->own_write_bytes, after.write_bytes - own->before.write_bytes);
+    atomic_fetch_add(&header->own_read_chars, moved->read_chars);
+    atomic_fetch_add(&header->own_write_chars, moved->write_chars);
+    atomic_fetch_add(&header->own_read_bytes, moved->read_bytes);
+    atomic_fetch_add(&header->own_write_bytes, moved->write_bytes);
+}
+
+void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
+{
+    struct lp_io after;
+    size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
+    if (cost_chars == 0) {
+        lp_own_io_add(worker, NULL);
+        return;
+    }
+    lp_own_io_add(worker, &(struct lp_io){after.read_chars - own->before.read_chars + cost_chars,
+                                          after.write_chars - own->before.write_chars,
+                                          after.read_bytes - own->before.read_bytes,
+                                          after.write_bytes - own->before.write_bytes});
 }
 
 /* Safe in a signal handler where the folder is there. */

@@ -147,6 +147,7 @@ static void after_fork_in_child(void)
     lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
+        lp_describe_after_fork(worker);
         forget_gpus(worker);
         pthread_mutex_init(&worker->flush, NULL);
         pthread_mutex_init(&worker->shown, NULL);

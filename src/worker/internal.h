@@ -15,6 +15,7 @@
 #include "process/identity.h"
 #include "process/io.h"
 #include "process/stamp.h"
+#include "worker/describe.h"
 #include "worker/gpu.h"
 #include "worker/sample.h"
 #include "worker/worker.h"
@@ -75,6 +76,7 @@ struct lp_worker {
     pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
     pthread_mutex_t shown; /* guards the coming of another image, against who reads it in memory; taken last */
     struct lp_keeper keeper;
+    struct lp_describer describer;
     bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
@@ -114,11 +116,19 @@ struct lp_own_io {
 };
 struct lp_own_io lp_own_io_begin(void);
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
+/* What a thread of ours has moved; NULL: that is not known. */
+void lp_own_io_add(struct lp_worker *worker, const struct lp_io *moved);
 
 /* metadata.c */
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
    opening. */
 int lp_metadata_add(struct lp_worker *worker);
+/* Adds the provenance, a JSON value, to the run's entry unless it has one. 0, or -1 with errno set; waits half a second for
+   others. */
+struct lp_metadata_place {
+    const char *run_dir, *run_id, *worker; /* Borrowed; the worker's name */
+};
+int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len);
 /* Removes what a worker that died in the middle of that has left beside metadata.json. */
 void lp_metadata_clean(const char *run_dir, const char *worker);
 

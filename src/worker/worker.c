@@ -155,6 +155,7 @@ static void free_parts(struct lp_worker *worker)
     free(worker->run_id);
     free(worker->role);
     free(worker->runtime);
+    lp_describe_release(&worker->describer);
     free(worker->folder);
     free(worker->path);
     free(worker);
@@ -195,6 +196,7 @@ int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *op
     pthread_mutex_init(&worker->flush, NULL);
     pthread_mutex_init(&worker->shown, NULL);
     lp_keeper_init(&worker->keeper);
+    lp_describe_init(worker);
     lp_metadata_add(worker);
     if (options->deferred)
         lay_aside(worker);

@@ -106,6 +106,13 @@ void lp_worker_pause_calls(void);
 void lp_worker_resume(void);
 void lp_worker_resume_by(void (*soon)(void));
 
+/* Whether this worker has made its run's entry in metadata.json, and is to say there what the run came from. */
+bool lp_worker_describes(const struct lp_worker *worker);
+/* What it cannot know by itself, before the first phase; later it does nothing. source_folder: absolute, where the source
+   of the program is; NULL: where the program is. packages: names and versions in turn, each ended by NUL; an empty version
+   is one that is not known. */
+void lp_worker_describe(struct lp_worker *worker, const char *source_folder, const char *packages, size_t packages_len);
+
 /* Borrowed; they change in a forked child at its first phase. */
 /* Adds "key":"note" to what metadata.json says of the worker's run, if it says nothing of that key. 0, or -1 with errno:
    it could not be written, or is no file as we write it (EINVAL), or was locked by another for seconds (EBUSY). */
