@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
 #include "clock/wall.h"
 
 #define NONE (-1)
@@ -155,6 +156,7 @@ static bool read_delay(int fd, uint64_t *delay_ns)
     ssize_t len = pread(fd, line, sizeof line - 1, 0);
     if (len <= 0)
         return false;
+    lp_own_reads_add((uint64_t)len);
     line[len] = '\0';
     const char *at = line;
     if (!take_number(&at, &ran_ns) || *at++ != ' ' || !take_number(&at, &read_ns) || *at++ != ' ' ||

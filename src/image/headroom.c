@@ -13,6 +13,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
+
 #define SHARE 8 /* take at most one part in so many */
 
 static ssize_t read_text(const char *path, char *text, size_t size)
@@ -22,8 +24,10 @@ static ssize_t read_text(const char *path, char *text, size_t size)
         return -1;
     ssize_t n = read(fd, text, size - 1);
     close(fd);
-    if (n >= 0)
+    if (n >= 0) {
         text[n] = '\0';
+        lp_own_reads_add((uint64_t)n);
+    }
     return n;
 }
 

@@ -29,6 +29,7 @@ struct lp_moved {
     struct lp_reaped reaped;
     bool threads_known; /* what the threads have moved since the last row */
     uint64_t threads_read_chars, threads_write_chars;
+    struct lp_io threads_own; /* the profiler's, up to the moment when the threads were asked */
 };
 
 /* The keeper's own; all zero in a new process. */
@@ -39,6 +40,7 @@ struct lp_sampler {
     struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
     struct lp_io told;    /* as given in the last row */
     size_t n_threads;     /* 0: not known */
+    struct lp_io threads_own;
     struct {
         uint64_t tid;
         struct lp_io io;
