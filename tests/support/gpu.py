@@ -118,6 +118,7 @@ def build(folder: Path, *names: str) -> Path:
         subprocess.run([*command, "-lpthread"], check=True)
     return folder
 
+
 # The same on a real device, without a framework: kernels that watch the device's clock, on a
 # stream that a stand-in for torch calls the current one.
 DEVICE = r'''
