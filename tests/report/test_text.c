@@ -279,6 +279,48 @@ static void test_why_a_phase_waited(void **state)
                                   "              could have run but found no core; % of the same wall time\n");
 }
 
+static void test_device_times_and_submissions_H7(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "trainer");
+    model_worker(&model, role, "node07");
+    struct lp_run_phase *phase = model_phase(&model, role->tree, "iteration");
+    model_entries(&model, phase, 60, 1 * S, 0.1);
+    struct lp_run_phase *forward = model_phase(&model, phase, "forward");
+    model_entries(&model, forward, 60, 3 * MS, 0.1); /* of next to no self time, but not left out */
+    model_device_time(&model, forward, 59, 687 * MS);
+    struct lp_run_phase *unknown = model_phase(&model, phase, "unknown");
+    model_entries(&model, unknown, 60, 100 * MS, 0.1);
+    model_device_time(&model, unknown, 0, 0);
+    struct lp_run_phase *send = model_phase(&model, phase, "send");
+    model_entries(&model, send, 60, 50 * MS, 0.1);
+    send->async_work = true;
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    const char *dominant = strstr(text, "DOMINANT PHASES");
+    assert_non_null(dominant);
+    assert_string_equal(dominant,
+                        "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
+                        "iteration                          50.8s     10%   973.1ms      1.0s          60\n"
+                        "iteration/unknown                   6.0s     10%    96.5ms   100.6ms          60\n"
+                        "    gpu n/a; 0 of 60 known\n"
+                        "iteration/send\xe2\x80\xa0                     3.0s     10%    48.2ms    50.3ms          60\n"
+                        "iteration/forward                180.0ms     10%     3.0ms     3.1ms          60\n"
+                        "    gpu 687.0ms/ea, p50 704.6ms, p99 737.5ms; 40.5s in all; 59 of 60 known\n"
+                        "\n"
+                        "ITERATIONS  (60 entries)  iteration\n"
+                        "  mean       1.0s   p50    973.1ms   p95       1.0s   p99       1.0s\n"
+                        "\n"
+                        "  self        wall time outside child phases, summed over processes and threads\n"
+                        "  wait        % of the phase's wall time, child phases included, that its thread\n"
+                        "              spent off the CPU\n"
+                        "  gpu         time from the beginning of what an entry enqueued to its end, on\n"
+                        "              its stream of the device, gaps included; in no other figure here\n"
+                        "  \xe2\x80\xa0           wall time of submission only: the work itself runs elsewhere, or\n"
+                        "              later\n");
+}
+
 static void test_a_process_is_named_as_other_tools_do(void **state)
 {
     (void)state;
@@ -793,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_a_run_that_is_still_going),
         cmocka_unit_test(test_cpu_that_was_not_measured),
         cmocka_unit_test(test_why_a_phase_waited),
+        cmocka_unit_test(test_device_times_and_submissions_H7),
         cmocka_unit_test(test_a_process_is_named_as_other_tools_do),
         cmocka_unit_test(test_estimates_say_so),
         cmocka_unit_test(test_estimates_in_sums_say_so),

@@ -391,6 +391,48 @@ static void test_contradictions(void **state)
     assert_int_equal(document.tallies[0].max, 4);
 }
 
+/* The one document with device times, and the devices. */
+static const struct spec with_devices = {
+    .facts = "\"gpus\":[{\"index\":1,\"name\":\"A100\",\"uuid\":null,\"memory_bytes\":80,\"state\":\"ok\","
+             "\"own\":\"pid_namespace\"},{\"index\":2,\"name\":null,\"uuid\":\"GPU-2\",\"memory_bytes\":null,"
+             "\"state\":\"lost\",\"own\":\"ok\"}],",
+    .threads = ONE_THREAD(",{\"parent\":0,\"name\":\"a\",\"calls\":3,\"wall_ns\":60,\"hist\":\"30:3\","
+                          "\"gpu_calls\":2,\"gpu_ns\":90,\"gpu_hist\":\"35:1 36:1\",\"async_work\":true}"),
+};
+
+static void test_devices_and_their_times_H5_H7(void **state)
+{
+    (void)state;
+    static const struct fault_case cases[] = {
+        {"\"gpu_calls\":2", "\"gpu_calls\":4", "threads[0].nodes[1].gpu_calls: above calls"},
+        {"35:1 36:1", "35:1", "threads[0].nodes[1].gpu_hist: adds up to 1, gpu_calls to 2"},
+        {"\"gpu_calls\":2", "\"gpu_calls\":0", "threads[0].nodes[1].gpu_ns: time of no calls"},
+    };
+    static const struct fault_case types[] = {
+        {"\"gpu_ns\":90", "\"gpu_ns\":-1", "threads[0].nodes[1].gpu_ns: negative"},
+        {"35:1 36:1", "36:1 35:1", "threads[0].nodes[1].gpu_hist: bucket 35 out of order"},
+        {"\"async_work\":true", "\"async_work\":1",
+         "threads[0].nodes[1].async_work: true or false expected, found an integer"},
+        {"\"index\":1,", "", "gpus[0]: index: missing"},
+        {"\"memory_bytes\":80", "\"memory_bytes\":-80", "gpus[0]: memory_bytes: negative"},
+    };
+    struct spec running = with_devices;
+    running.state = "running";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_fault(&with_devices, cases[i].from, cases[i].to, cases[i].reason);
+        assert_accepted(&running, cases[i].from, cases[i].to);
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        assert_fault(&running, types[i].from, types[i].to, types[i].reason);
+    assert_accepted(&with_devices, "A100", "B200");
+    assert_int_equal(document.n_gpus, 2);
+    assert_int_equal(document.gpus[0].memory_bytes, 80);
+    assert_null(document.gpus[0].uuid.bytes);
+    assert_true(document.gpus[1].memory_bytes == UINT64_MAX);
+    assert_accepted(&base, "\"late_wall_ns\":3", "\"late_wall_ns\":2");
+    assert_int_equal(document.n_gpus, 0);
+}
+
 static void test_what_is_no_contradiction(void **state)
 {
     (void)state;
@@ -563,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_depth_is_bounded),
         cmocka_unit_test(test_name_length_is_bounded_B12),
         cmocka_unit_test(test_names_are_decoded),
+        cmocka_unit_test(test_devices_and_their_times_H5_H7),
         cmocka_unit_test(test_every_truncation_is_refused_EX06),
         cmocka_unit_test(test_every_spoilt_byte_is_survived),
     };
