@@ -1,18 +1,22 @@
 """Names of phases for other tools' traces: NVTX ranges, and torch's record_function.
 
-Nothing is imported for it but the small package nvtx, where torch has no NVTX of its own; torch only
-counts once the program has imported it. Ranges are begun and ended by their handles, not pushed and
-popped: entries of generators and tasks end in any order, and on any thread.
+Nothing is imported for it but the small package nvtx, where torch has no NVTX of its own; torch
+only counts once the program has imported it. Ranges are begun and ended by their handles, not
+pushed and popped: entries of generators and tasks end in any order, and on any thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from lineprofiler.accounting import Profiler
 
     # How to end it, and what to hand over.
     Range = tuple[Callable[[Any], object], Any]
@@ -50,6 +54,16 @@ class Annotation:
                 end(handle)
             except Exception as error:
                 self._count(error)
+
+    def close(self, profiler: Profiler) -> None:
+        """Say what failed, if anything did."""
+        errors, self.errors = self.errors, 0
+        if errors:
+            text = f"annotations of phases failed, {errors} in all, the last one with {self.error}"
+            with contextlib.suppress(Exception):
+                profiler.note_in_metadata("annotate_error", text)
+            with contextlib.suppress(RuntimeWarning):  # where warnings are exceptions
+                warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _find(self, torch: Any) -> None:
         """See what is there; again once the program has imported torch to the end."""

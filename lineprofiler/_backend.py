@@ -13,6 +13,7 @@ interpreter's hooks. What fails is noted and warned of, and never reaches the pr
 from __future__ import annotations
 
 import builtins
+import contextlib
 import enum
 import os
 import sys
@@ -40,6 +41,7 @@ class Backend(enum.StrEnum):
     JAX = "jax"
 
 
+_here = os.path.dirname(__file__)
 _lock = RLock()
 _running: Window | None = None  # of this process; guarded by _lock
 _hooked_fork = False
@@ -248,7 +250,7 @@ class Window:
 
 
 def another_tool() -> str | None:
-    """Return the name of a heavy profiler that the program runs in this process, if there is one."""
+    """Return the name of a heavy profiler that the program runs in this process, or None."""
     monitoring = getattr(sys, "monitoring", None)
     tool = monitoring.get_tool(monitoring.PROFILER_ID) if monitoring is not None else None
     function = sys.getprofile()
@@ -292,11 +294,12 @@ def _say(error: BaseException) -> str:
 
 
 def _warn(text: str) -> None:
-    """Warn, but not where warnings are exceptions: a missing trace is no reason to stop."""
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
-    except RuntimeWarning:
-        pass
+    """Warn the program, but not where warnings are exceptions: a trace is no reason to stop."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_here):
+        level, frame = level + 1, frame.f_back
+    with contextlib.suppress(RuntimeWarning):
+        warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 def _see_forks() -> None:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 _FOLDER = "backend"
 
 
+def _as_text(text: str) -> str:
+    """Write a text as docs/format.md says, since readers of JSON refuse some."""
+    text = text.replace("\\", "\\\\").replace("\0", "\\x00")
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
 class Files:
     """The files of one worker's window."""
 
@@ -32,7 +38,10 @@ class Files:
 
     def note(self, facts: dict[str, Any]) -> None:
         """Say what became of the window; replaces what was said before. OSError."""
-        document = {"format": "lineprofiler-backend", "version": 1, "worker": self._worker, **facts}
+        document: dict[str, Any] = {"format": "lineprofiler-backend", "version": 1}
+        document["worker"] = self._worker
+        for key, value in facts.items():
+            document[key] = _as_text(value) if isinstance(value, str) else value
         path = os.path.join(self._folder, f"{self._worker}.json")
         temporary = f"{path}.tmp"
         with open(temporary, "w", encoding="utf-8") as file:

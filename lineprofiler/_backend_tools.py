@@ -87,6 +87,7 @@ class Torch:
             self._torch.autograd._enable_record_function(False)
         else:
             self._torch.autograd._disable_profiler()
+            self._torch.autograd.profiler._set_is_profiler_enabled(False)
 
 
 class VizTracer:

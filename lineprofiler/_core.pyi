@@ -85,6 +85,10 @@ class Recorder:
         """Return what was recorded, as pairs of a path and its figures. See src/python/tree.c."""
     def deltas(self) -> Any:
         """Return what was recorded since the last call, as merged_tree() has it."""
+    def describe_run(
+        self, source_folder: str | None, packages: dict[str, str | None], /
+    ) -> None:
+        """Before the first phase: say where the source is, and versions of packages or None."""
     def on_snapshot(self, function: _Function, /) -> _Function:
         """Have function called with the tree after each periodic flush; return function."""
     def wrap_phases(self, function: Callable[[Phase], object], name: str = ..., /) -> None:
@@ -97,6 +101,9 @@ class Recorder:
     @staticmethod
     def pause_callbacks() -> None:
         """Before a fork: stop the threads of all profilers, and wait shortly for callbacks."""
+    @property
+    def describes_run(self) -> bool:
+        """Whether it is this worker that says what its run came from."""
     @property
     def callback_error(self) -> str | None:
         """What the on_snapshot function that failed last raised; None if none did."""

@@ -1,8 +1,8 @@
 """Phases with something around each entry: annotations, or a heavy profiler for a window.
 
-A profiler with such options has its phases made over by `Hooks.wrap` (src/python/wrap.c); all others
-never come here. What is handed out behaves as a Phase does: it may be kept, and entered several
-times at once on several threads and tasks, each exit closing what its own entry opened.
+A profiler with such options has its phases made over by `Hooks.wrap` (src/python/wrap.c); all
+others never come here. What is handed out behaves as a Phase does: it may be kept, and entered
+several times at once on several threads and tasks, each exit closing what its own entry opened.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Hooks:
         """Do nothing more, and end what is open; the profiler is about to be closed."""
         if self.window is not None:
             self.window.close(profiler)
+        if self.annotation is not None:
+            self.annotation.close(profiler)
         self.closed = True
 
     def wrap(self, phase: _core.Phase) -> WrappedPhase:
@@ -126,7 +128,7 @@ class _Entry:
             wrapped._enter_loose()
         return wrapped
 
-    def leave(self, *exception: object) -> None:
+    def leave(self, *_exception: object) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
@@ -148,7 +150,7 @@ class _Boundary:
         entry = wrapped._hand_out(self._side)
         return entry.enter if self._side == _ENTER else entry.leave
 
-    def __call__(self, wrapped: WrappedPhase, *exception: object) -> WrappedPhase | None:
+    def __call__(self, wrapped: WrappedPhase, *_exception: object) -> WrappedPhase | None:
         """Act as a function of the class, which is contextlib.ExitStack's way."""
         if self._side == _ENTER:
             wrapped._enter_loose()

@@ -28,6 +28,7 @@ from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable as _Callable
+    from collections.abc import Iterable as _Iterable
     from typing import Any, Self
     from typing import TypeVar as _TypeVar
 
@@ -105,6 +106,9 @@ class Profiler(_core.Recorder):
         At each writing of the file, measure also how much memory the process has if each shared
         page is divided among those who share it, which adds up over forked workers; in processes
         below 1.5 GiB. It stops the process's calls of mmap for up to 30 ms.
+    packages:
+        Names of installed packages whose versions are noted with the run, such as
+        ``["torch", "numpy"]``.
 
     While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
     and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run; those to whom
@@ -139,11 +143,12 @@ class Profiler(_core.Recorder):
         snapshot_interval_s: float | None = 30.0,
         sample_interval_s: float | None = 1.0,
         measure_pss: bool = False,
+        packages: _Iterable[str] = (),
     ) -> None:
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
         self._closed = True
-        self._hooks = _make_hooks(annotate, backend, backend_window, window_phase)
+        self._hooks: Hooks | None = _make_hooks(annotate, backend, backend_window, window_phase)
         self._export: Export | None = None
         self._pid = os.getpid()
         self._role = _choose_role(role)
@@ -160,6 +165,7 @@ class Profiler(_core.Recorder):
             "snapshot_interval_s": snapshot_interval_s,
             "sample_interval_s": sample_interval_s,
             "measure_pss": measure_pss,
+            "packages": _names(packages),
         }
         snapshot_s = _seconds("snapshot_interval_s", snapshot_interval_s)
         sample_s = _seconds("sample_interval_s", sample_interval_s)
@@ -180,8 +186,12 @@ class Profiler(_core.Recorder):
                 sample_interval_s=sample_s,
                 measure_pss=measure_pss,
             )
+            if self.describes_run:
+                self._describe_run()
             self._join_process()
             self._attach_hooks()
+        else:
+            self._hooks = None
         self._closed = False
         if install:
             self._install()
@@ -301,6 +311,12 @@ class Profiler(_core.Recorder):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "enabled" if self.enabled else "disabled"
         return f"<{type(self).__name__} of {self._role!r} in {self._run_dir!r}, {state}>"
+
+    def _describe_run(self) -> None:
+        from lineprofiler import _provenance
+
+        versions = _provenance.versions_of(self._options["packages"])
+        self.describe_run(_provenance.source_folder(), versions)
 
     def _warn_of_another(self) -> None:
         here = os.path.realpath(self._run_dir)
@@ -527,6 +543,15 @@ def _make_hooks(
     from lineprofiler import _wrapped
 
     return _wrapped.make_hooks(annotate, backend, backend_window, window_phase)
+
+
+def _names(packages: _Iterable[str]) -> tuple[str, ...]:
+    """Return the names of packages; that nobody asks for any is decided fast."""
+    if packages == ():
+        return ()
+    from lineprofiler import _provenance
+
+    return _provenance.names_of(packages)
 
 
 def _seconds(name: str, value: float | None) -> float:

@@ -23,6 +23,7 @@ __all__ = [
     "Bucket",
     "Caveat",
     "Counter",
+    "Gpu",
     "Hist",
     "Machine",
     "Node",
@@ -239,6 +240,7 @@ class Node(_Record):
     """The figures of one path: a phase below the phases around it."""
 
     __slots__ = (
+        "async_work",
         "blocked_ns",
         "calls",
         "child_wall_ns",
@@ -246,6 +248,9 @@ class Node(_Record):
         "cpu_ns",
         "ended_wall_ns",
         "estimated",
+        "gpu_calls",
+        "gpu_hist",
+        "gpu_ns",
         "hist",
         "is_thread",
         "late_wall_ns",
@@ -296,6 +301,14 @@ class Node(_Record):
     """A thread's name standing as a phase (thread_names=True): the sum of what is below it."""
     hist: Hist
     """Durations of the entries that ended."""
+    gpu_calls: int | None
+    """Entries of phase(gpu=True) whose device time is known; None: nowhere asked for."""
+    gpu_ns: int | None
+    """Time that the device took for what those entries enqueued; None likewise."""
+    gpu_hist: Hist | None
+    """Those times, one for each entry; None likewise."""
+    async_work: bool
+    """Marked by phase(async_work=True): its wall time is that of submission only."""
     counters: dict[str, Counter]
     """Counted directly in this phase, by name."""
 
@@ -451,6 +464,25 @@ class Machine(_Record):
     cpu_model: str | None
 
 
+class Gpu(_Record):
+    """A device of the machine that a worker ran on, as NVIDIA's management library has it.
+
+    None: not known.
+    """
+
+    __slots__ = ("index", "memory_bytes", "name", "own", "state", "uuid")
+    index: int
+    """Of the machine's physical devices; CUDA_VISIBLE_DEVICES does not change it."""
+    name: str | None
+    uuid: str | None
+    memory_bytes: int | None
+    state: str
+    """"ok"; "lost": it stopped working; "timed_out": the driver did not answer at the last look."""
+    own: str
+    """Why figures of this process on it are missing: "pid_namespace", "not_supported" or
+    "no_permission"; "ok": they are not."""
+
+
 class Worker(_Record):
     """One process that recorded."""
 
@@ -462,6 +494,7 @@ class Worker(_Record):
         "ended",
         "exit_status",
         "flush",
+        "gpus",
         "host",
         "job_id",
         "job_system",
@@ -554,6 +587,8 @@ class Worker(_Record):
     open: list[OpenPhase]
     """What was open when it last wrote, one for each thread."""
     machine: Machine
+    gpus: list[Gpu]
+    """The devices of its machine; empty: none, or the worker ended before it looked."""
     peak_rss_bytes: int | None
     """The most memory that it has had, shared pages included; as of its last write. None: not
     measured."""
@@ -733,6 +768,8 @@ def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
     nodes = []
     for path, figures in pairs:
         figures["hist"] = Hist(figures["hist"])
+        if figures["gpu_hist"] is not None:
+            figures["gpu_hist"] = Hist(figures["gpu_hist"])
         figures["counters"] = {name: Counter(*rest) for name, *rest in figures["counters"]}
         nodes.append(Node(path=path, **figures))
     return Tree(nodes)
@@ -742,6 +779,10 @@ def _make_worker(raw: dict[str, Any]) -> Worker:
     started, written = raw.pop("started"), raw.pop("written")
     raw["troubles"] = dict(raw["troubles"])
     raw["machine"] = Machine(**raw["machine"])
+    raw["gpus"] = [
+        Gpu(index=index, name=name, uuid=uuid, memory_bytes=size, state=state, own=own)
+        for index, name, uuid, size, state, own in raw["gpus"]
+    ]
     raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
     return Worker(
         started_realtime_ns=started[0],

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analysis/internal.h"
+#include "analysis/usage.h"
 
 /* Which process of the role did most, and what one did on average: the two sides of its imbalance.
  */
@@ -47,6 +48,12 @@ static size_t count_not_joined(const struct lp_run *run)
     return n;
 }
 
+static int make_usage(struct lp_analysis *analysis)
+{
+    analysis->usage = calloc(1, sizeof *analysis->usage);
+    return analysis->usage == NULL ? -ENOMEM : lp_analysis_usage_make(analysis->usage, analysis);
+}
+
 int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
 {
     *out = NULL;
@@ -64,6 +71,8 @@ int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
         analysis->n_roles = i + 1;
         error = make_role(&analysis->roles[i], run);
     }
+    if (!error)
+        error = make_usage(analysis);
     if (error) {
         lp_analysis_free(analysis);
         return error;
@@ -76,6 +85,9 @@ void lp_analysis_free(struct lp_analysis *analysis)
 {
     if (analysis == NULL)
         return;
+    if (analysis->usage != NULL)
+        lp_analysis_usage_free(analysis->usage, analysis->n_roles);
+    free(analysis->usage);
     for (size_t i = 0; i < analysis->n_roles; i++) {
         free(analysis->roles[i].phases);
         free(analysis->roles[i].shares);

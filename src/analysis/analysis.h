@@ -44,7 +44,8 @@ struct lp_analysis_phase {
     double self_share;                /* Of the role's wall time. */
     double mean_ns;                   /* Per ended entry; like the quantiles NaN as long as none ended. */
     double p50_ns, p95_ns, p99_ns;
-    bool self_estimated; /* Sampled itself, or a child of it is. */
+    double gpu_mean_ns, gpu_p50_ns, gpu_p99_ns; /* Per entry whose device time is known; NaN without any. */
+    bool self_estimated;                        /* Sampled itself, or a child of it is. */
 };
 
 /* One counter of one phase. */
@@ -96,14 +97,16 @@ struct lp_analysis {
     const struct lp_run *run;       /* Borrowed. */
     struct lp_analysis_role *roles; /* Owned; in the order of the run's roles. */
     size_t n_roles;
-    size_t n_lost;       /* Workers whose files could not be read. */
-    bool most_lost;      /* More than half of all workers. */
-    size_t n_not_joined; /* Workers that ran at the same time under other run ids; in no figure. */
+    struct lp_analysis_usage *usage; /* Owned: I/O, memory, devices. analysis/usage.h */
+    size_t n_lost;                   /* Workers whose files could not be read. */
+    bool most_lost;                  /* More than half of all workers. */
+    size_t n_not_joined;             /* Workers that ran at the same time under other run ids; in no figure. */
 };
 
 /* Rules of choice, here so that the documentation and the tests can name them. */
 #define LP_ANALYSIS_SHARES_MAX 10
-#define LP_ANALYSIS_DOMINANT_SHARE 0.01 /* Phases with less self time are minor, unless they have counters. */
+/* Phases with less self time are minor, unless they have counters or device time. */
+#define LP_ANALYSIS_DOMINANT_SHARE 0.01
 #define LP_ANALYSIS_DOMINANT_MAX 12
 #define LP_ANALYSIS_REPEATING_CALLS 3
 

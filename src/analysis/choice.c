@@ -1,4 +1,5 @@
 #include "analysis/internal.h"
+#include "analysis/usage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,11 +86,22 @@ int lp_analysis_choose_shares(struct lp_analysis_role *figures)
     return 0;
 }
 
+/* Those of phase(io=True) are shown by a block of their own. */
+static bool has_counters(const struct lp_run_phase *phase)
+{
+    enum lp_run_flow flow;
+    for (size_t i = 0; i < phase->n_counters; i++)
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow))
+            return true;
+    return false;
+}
+
 /* Worth a row of its own: much self time, or counters that would be seen nowhere else. Where no
    time was recorded at all the share is NaN, and every phase is. */
 static bool is_dominant(const struct lp_analysis_phase *figures)
 {
-    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || figures->phase->n_counters > 0;
+    return !(figures->self_share < LP_ANALYSIS_DOMINANT_SHARE) || has_counters(figures->phase) ||
+           (figures->phase->device_time && figures->phase->device_time->ns > 0);
 }
 
 static void leave_out(struct lp_analysis_role *figures, const struct lp_analysis_phase *phase)
@@ -107,7 +119,7 @@ int lp_analysis_choose_dominant(struct lp_analysis_role *figures)
     size_t n = 0;
     for (size_t i = 0; i < figures->n_phases; i++) {
         const struct lp_analysis_phase *phase = &figures->phases[i];
-        if (phase->phase->is_thread && phase->phase->n_counters == 0)
+        if (phase->phase->is_thread && !has_counters(phase->phase))
             continue;
         if (is_dominant(phase))
             rows[n++] = (struct weighted){phase->self_ns, i};

@@ -121,12 +121,21 @@ static void measure_wait(struct lp_analysis_phase *figures)
 }
 
 /* No entry took longer than all together, and a single one took exactly that: a bucket's width must not show there. */
-static double quantile(const struct lp_run_phase *phase, double q, double ended_ns)
+static double quantile(const struct lp_hist *hist, double q, uint64_t calls, double ended_ns)
 {
-    if (lp_hist_total(&phase->hist) == 0)
+    if (lp_hist_total(hist) == 0)
         return NAN;
-    double value = lp_hist_quantile(&phase->hist, q);
-    return phase->calls == 1 || value > ended_ns ? ended_ns : value;
+    double value = lp_hist_quantile(hist, q);
+    return calls == 1 || value > ended_ns ? ended_ns : value;
+}
+
+static void measure_device_time(struct lp_analysis_phase *figures)
+{
+    static const struct lp_run_device_time none;
+    const struct lp_run_device_time *time = figures->phase->device_time ? figures->phase->device_time : &none;
+    figures->gpu_mean_ns = lp_analysis_ratio((double)time->ns, (double)time->calls);
+    figures->gpu_p50_ns = quantile(&time->hist, 0.50, time->calls, (double)time->ns);
+    figures->gpu_p99_ns = quantile(&time->hist, 0.99, time->calls, (double)time->ns);
 }
 
 static void measure_entries(struct lp_analysis_phase *figures)
@@ -134,9 +143,9 @@ static void measure_entries(struct lp_analysis_phase *figures)
     const struct lp_run_phase *phase = figures->phase;
     double ended_ns = (double)lp_analysis_less(phase->wall_ns, phase->open_wall_ns);
     figures->mean_ns = lp_analysis_ratio(ended_ns, (double)phase->calls);
-    figures->p50_ns = quantile(phase, 0.50, ended_ns);
-    figures->p95_ns = quantile(phase, 0.95, ended_ns);
-    figures->p99_ns = quantile(phase, 0.99, ended_ns);
+    figures->p50_ns = quantile(&phase->hist, 0.50, phase->calls, ended_ns);
+    figures->p95_ns = quantile(&phase->hist, 0.95, phase->calls, ended_ns);
+    figures->p99_ns = quantile(&phase->hist, 0.99, phase->calls, ended_ns);
 }
 
 bool lp_analysis_self_estimated(const struct lp_run_phase *phase)
@@ -168,6 +177,7 @@ void lp_analysis_measure(struct lp_analysis_role *role)
         figures->self_estimated = lp_analysis_self_estimated(phase);
         measure_wait(figures);
         measure_entries(figures);
+        measure_device_time(figures);
         measure_shares(role, figures);
         role->open_calls = lp_analysis_add(role->open_calls, phase->open_calls);
         role->cpu_partial |= phase->cpu_known && phase->nocpu_wall_ns > 0;

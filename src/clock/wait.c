@@ -147,18 +147,20 @@ static bool take_number(const char **at, uint64_t *number)
     return *at > first;
 }
 
-/* Time on a core, delay and a count, in one line; all zero where the kernel does not keep them. */
+/* Time on a core, delay, how often it got one: in one line; all zero where the kernel does not keep them. The first is zero
+   in a young thread too. */
 static bool read_delay(int fd, uint64_t *delay_ns)
 {
     char line[96];
-    uint64_t ran_ns, read_ns;
+    uint64_t ran_ns, read_ns, times;
     ssize_t len = pread(fd, line, sizeof line - 1, 0);
     if (len <= 0)
         return false;
     lp_own_reads_add((uint64_t)len);
     line[len] = '\0';
     const char *at = line;
-    if (!take_number(&at, &ran_ns) || *at++ != ' ' || !take_number(&at, &read_ns) || *at != ' ' || ran_ns == 0)
+    if (!take_number(&at, &ran_ns) || *at++ != ' ' || !take_number(&at, &read_ns) || *at++ != ' ' ||
+        !take_number(&at, &times) || times == 0)
         return false;
     *delay_ns = read_ns;
     return true;
@@ -243,6 +245,8 @@ static struct lp_wait_split split_by_delay(struct lp_wait *wait, uint64_t wall_n
     wait->delay_ns = delay_ns;
     split.preempted_ns = lesser(runnable_ns, wait->window_ns);
     wait->early_delay_ns = lesser(runnable_ns - split.preempted_ns, lp_wall_ns() - wall_ns);
+    if (wait->early_delay_ns < LP_WAIT_LEAST_NS)
+        wait->early_delay_ns = 0;
     uint64_t rest_ns = wait->window_ns - split.preempted_ns;
     if (rest_ns > 0 && read_switches(wait, &switches) && switches.voluntary > 0)
         split.blocked_ns = rest_ns;
@@ -256,6 +260,15 @@ static struct lp_wait_split split_by_switches(struct lp_wait *wait)
     if (read_switches(wait, &switches) && switches.voluntary == 0 && switches.involuntary > 0)
         split.preempted_ns = wait->window_ns;
     return split;
+}
+
+/* What was until now is nobody's. */
+static void read_again(struct lp_wait *wait)
+{
+    struct switches switches;
+    read_switches(wait, &switches);
+    if (wait->source == LP_WAIT_SCHEDSTAT)
+        wait->delay_lost = !read_schedstat(wait, &wait->delay_ns);
 }
 
 static bool can_pay(struct lp_wait *wait, uint64_t wall_ns)
@@ -287,13 +300,14 @@ static void put_off(struct lp_wait *wait)
 bool lp_wait_note(struct lp_wait *wait, uint64_t wall_ns, uint64_t off_ns)
 {
     int64_t grown_ns = (int64_t)(off_ns - wait->off_seen_ns);
-    if (!wait->begun || grown_ns <= 0) {
-        if (!wait->begun)
-            wait->off_seen_ns = off_ns;
+    if (!wait->begun) {
         wait->begun = true;
-        return false;
+        wait->off_seen_ns = off_ns;
+        read_again(wait);
+        return true;
     }
-    wait->off_seen_ns = off_ns;
+    if (grown_ns > 0)
+        wait->off_seen_ns = off_ns;
     if (grown_ns < (int64_t)LP_WAIT_LEAST_NS)
         return false;
     wait->window_ns += (uint64_t)grown_ns;
@@ -319,6 +333,6 @@ void lp_wait_pass(struct lp_wait *wait, uint64_t off_ns)
     if (grown_ns <= 0)
         return;
     wait->off_seen_ns = off_ns;
-    if (grown_ns >= (int64_t)LP_WAIT_LEAST_NS && wait->source == LP_WAIT_SCHEDSTAT)
-        wait->delay_lost = !read_schedstat(wait, &wait->delay_ns);
+    if (grown_ns >= (int64_t)LP_WAIT_LEAST_NS)
+        read_again(wait);
 }

@@ -215,10 +215,15 @@ static const struct lp_octave *fresh_octave(const struct lp_view *view, lp_ref r
 
 void lp_view_hist(const struct lp_view *view, const struct lp_node *node, bool fresh, struct lp_hist_copy *copy)
 {
+    lp_view_octaves(view, node->octaves, fresh, copy);
+}
+
+void lp_view_octaves(const struct lp_view *view, const _Atomic lp_ref *octaves, bool fresh, struct lp_hist_copy *copy)
+{
     struct lp_octave line;
     _Atomic lp_ref fresh_refs[LP_HIST_USED_OCTAVES];
-    const _Atomic lp_ref *refs = node->octaves;
-    size_t offset = (size_t)((const char *)node->octaves - view->base);
+    const _Atomic lp_ref *refs = octaves;
+    size_t offset = (size_t)((const char *)octaves - view->base);
     fresh = fresh && view->fd >= 0 && read_at(view->fd, (char *)fresh_refs, sizeof fresh_refs, offset);
     if (fresh)
         refs = fresh_refs;

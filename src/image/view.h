@@ -65,6 +65,8 @@ void lp_view_core(const struct lp_view *view, const struct lp_node *node, struct
 void lp_view_counter(const struct lp_view *view, const struct lp_counter *counter, struct lp_counter_copy *copy);
 /* Takes a node's histogram. fresh: of a copy, as the file has it now. */
 void lp_view_hist(const struct lp_view *view, const struct lp_node *node, bool fresh, struct lp_hist_copy *copy);
+/* The same of any array of LP_HIST_USED_OCTAVES or more refs inside the view. */
+void lp_view_octaves(const struct lp_view *view, const _Atomic lp_ref *octaves, bool fresh, struct lp_hist_copy *copy);
 /* True if the frame holds the entry `serial` now; asks the file if the view is a copy. */
 bool lp_view_frame_holds(const struct lp_view *view, const struct lp_frame *frame, uint64_t serial);
 

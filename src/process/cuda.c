@@ -118,7 +118,7 @@ static bool find_driver(void)
     return found;
 }
 
-static bool is_loaded(void)
+bool lp_cuda_is_loaded(void)
 {
     if (atomic_load_explicit(&is_found, memory_order_acquire))
         return true;
@@ -128,7 +128,7 @@ static bool is_loaded(void)
 static context_t current_context(void)
 {
     context_t context = NULL;
-    return is_loaded() && driver.context(&context) == SUCCESS ? context : NULL;
+    return lp_cuda_is_loaded() && driver.context(&context) == SUCCESS ? context : NULL;
 }
 
 bool lp_cuda_has_context(void)
@@ -178,7 +178,7 @@ bool lp_cuda_synchronize(lp_cuda_stream stream)
     bool any = false;
     if (current_context())
         return synchronize_here(stream);
-    if (!is_loaded() || driver.count(&devices) != SUCCESS)
+    if (!lp_cuda_is_loaded() || driver.count(&devices) != SUCCESS)
         return false;
     for (int i = 0; i < devices && i < DEVICES_AT_MOST; i++)
         any |= synchronize_primary(i);

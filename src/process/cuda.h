@@ -22,6 +22,8 @@ typedef uintptr_t lp_cuda_stream;
 
 struct lp_cuda_event;
 
+/* Whether the process has loaded the driver. */
+bool lp_cuda_is_loaded(void);
 /* Whether a context is current on the calling thread. */
 bool lp_cuda_has_context(void);
 

@@ -16,11 +16,12 @@ static PyObject *refuse(const struct lpy_entry *entry, PyObject *kwnames)
 
 LP_ALWAYS_INLINE void close_entry(struct lpy_entry *self)
 {
-    if (LP_LIKELY(self->open == LPY_OPEN))
+    unsigned char open = self->open;
+    self->open = LPY_CLOSED; /* first: while a device is waited for, other threads run */
+    if (LP_LIKELY(open == LPY_OPEN))
         lpy_leave(self->phase->recorder->state, &self->entry);
     else
         lpy_extras_leave(self->phase, &self->entry, self->extras);
-    self->open = LPY_CLOSED;
 }
 
 LP_ALWAYS_INLINE PyObject *open_entry(struct lpy_entry *self, struct lpy_phase *phase)
@@ -149,8 +150,11 @@ static void entry_dealloc(PyObject *object)
     struct lpy_recorder *recorder = phase->recorder;
     if (LP_UNLIKELY(phase->pending == self))
         phase->pending = NULL;
-    if (LP_UNLIKELY(self->open)) /* nobody can leave it any more */
+    if (LP_UNLIKELY(self->open)) { /* nobody can leave it any more */
+        if (self->open == LPY_OPEN_WITH_EXTRAS)
+            lpy_extras_abandon(self->extras);
         close_entry(self);
+    }
     self->phase = NULL;
     if (LP_UNLIKELY(recorder == NULL || !lpy_free_list_put(&recorder->state->free_entries, object))) {
         PyObject_GC_UnTrack(object);

@@ -15,6 +15,9 @@
  *  run.c       a run directory as plain objects
  *  tree.c      merged_tree() and deltas()
  *  callbacks.c on_snapshot(): what the keeper calls
+ *  extras.c    entries of phases that measure more than time
+ *  stream.c    which CUDA stream is current
+ *  device_memory.c  what torch's allocator holds
  *  count.c     count()
  *  parts.c     what a Phase was made of, for pickling
  *  names.c     from a str to the name's number
@@ -39,6 +42,7 @@
 
 #include <stdbool.h>
 
+#include "process/cuda.h"
 #include "record/record.h"
 #include "run/reading.h"
 #include "worker/worker.h"
@@ -256,6 +260,16 @@ void lpy_callbacks_free(void *callbacks);
    which may be NULL. */
 struct lpy_extras *lpy_extras_begin(struct lpy_phase *phase);
 LP_COLD void lpy_extras_leave(struct lpy_phase *phase, struct lp_entry *entry, struct lpy_extras *extras);
+/* Nobody leaves the entry, but that its object goes: then no device is waited for. */
+void lpy_extras_abandon(struct lpy_extras *extras);
+
+/* stream.c */
+lp_cuda_stream lpy_current_stream(void);
+/* A module that the program has imported; NULL: it has not. */
+LPY_BORROWED PyObject *lpy_imported(const char *name);
+
+/* device_memory.c. As struct lp_worker_options says; without the GIL. */
+bool lpy_device_memory(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);

@@ -243,6 +243,7 @@ static void leave_abandoned(struct lpy_phase *phase)
 {
     while (phase->n_loose > 0) {
         struct lpy_loose_entry loose = phase->loose[--phase->n_loose];
+        lpy_extras_abandon(loose.extras);
         leave_loose(phase, &loose);
     }
     PyMem_Free(phase->loose);

@@ -117,6 +117,7 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     struct lpy_callbacks *callbacks = lpy_callbacks_new();
     if (callbacks == NULL)
         return -1;
+    options->device_memory = lpy_device_memory;
     options->flushed = lpy_callbacks_call;
     options->flushed_release = lpy_callbacks_free;
     options->flushed_context = callbacks;
@@ -355,6 +356,48 @@ static PyObject *recorder_pause_callbacks(PyObject *type, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *recorder_describes_run(PyObject *object, void *closure)
+{
+    (void)closure;
+    const struct lpy_recorder *self = (struct lpy_recorder *)object;
+    return PyBool_FromLong(self->recorder != NULL && lp_worker_describes(self->worker));
+}
+
+/* Names and versions in turn, each ended by NUL; where a text holds one it ends there. NULL with an exception set. */
+static PyObject *pack_packages(PyObject *packages)
+{
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, 0), *name, *version;
+    Py_ssize_t at = 0;
+    while (packed && PyDict_Next(packages, &at, &name, &version)) {
+        const char *name_text = PyUnicode_AsUTF8(name);
+        const char *version_text = version == Py_None ? "" : PyUnicode_AsUTF8(version);
+        if (name_text == NULL || version_text == NULL) {
+            Py_CLEAR(packed);
+            break;
+        }
+        PyBytes_ConcatAndDel(&packed, PyBytes_FromFormat("%s%c%s%c", name_text, 0, version_text, 0));
+    }
+    return packed;
+}
+
+static PyObject *recorder_describe_run(PyObject *object, PyObject *args)
+{
+    const struct lpy_recorder *self = (struct lpy_recorder *)object;
+    PyObject *source_folder = NULL, *packages, *packed;
+    if (!PyArg_ParseTuple(args, "O&O!:describe_run", lpy_convert_optional_path, (void *)&source_folder, &PyDict_Type,
+                          &packages))
+        return NULL;
+    packed = pack_packages(packages);
+    if (packed && self->recorder)
+        lp_worker_describe(self->worker, source_folder ? PyBytes_AS_STRING(source_folder) : NULL,
+                           PyBytes_AS_STRING(packed), (size_t)PyBytes_GET_SIZE(packed));
+    Py_XDECREF(source_folder);
+    if (packed == NULL)
+        return NULL;
+    Py_DECREF(packed);
+    Py_RETURN_NONE;
+}
+
 static PyObject *recorder_callback_error(PyObject *object, void *closure)
 {
     (void)closure;
@@ -517,6 +560,8 @@ PyDoc_STRVAR(deltas_doc, "deltas($self, /)\n"
                          "--\n\n"
                          "What this process has recorded since the last call, as merged_tree() has it.");
 
+PyDoc_STRVAR(describe_run_doc, "describe_run($self, source_folder, packages, /)\n--\n\n"
+                               "Before the first phase: say where the source is, and versions of packages or None.");
 PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
                               "--\n\n"
                               "Have function called with the tree after each periodic flush; return function.\n"
@@ -549,6 +594,7 @@ static PyMethodDef recorder_methods[] = {
     {"document", recorder_document, METH_NOARGS, document_doc},
     {"merged_tree", recorder_merged_tree, METH_NOARGS, merged_tree_doc},
     {"deltas", recorder_deltas, METH_NOARGS, deltas_doc},
+    {"describe_run", recorder_describe_run, METH_VARARGS, describe_run_doc},
     {"on_snapshot", recorder_on_snapshot, METH_O, on_snapshot_doc},
     {"wrap_phases", recorder_wrap_phases, METH_VARARGS, wrap_phases_doc},
     {"note_in_metadata", recorder_note_in_metadata, METH_VARARGS, note_in_metadata_doc},
@@ -562,6 +608,7 @@ static PyGetSetDef recorder_properties[] = {
     {"run_id", recorder_run_id, NULL, "The run id; None if never enabled.", NULL},
     {"worker", recorder_worker, NULL, "The worker's name; None if never enabled.", NULL},
     {"path", recorder_path, NULL, "The path of the worker's file; None if never enabled.", NULL},
+    {"describes_run", recorder_describes_run, NULL, "Whether it is this worker that says what its run came from.", NULL},
     {"callback_error", recorder_callback_error, NULL,
      "What the on_snapshot function that failed last raised, as text; None if none did.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -99,17 +99,22 @@ static PyObject *from_phase(const struct lp_run_phase *phase)
     PyObject *cpu_ns = phase->cpu_known ? PyLong_FromUnsignedLongLong(phase->cpu_ns) : Py_NewRef(Py_None);
     PyObject *blocked_ns = from_known(phase->blocked_known, (int64_t)phase->blocked_ns);
     PyObject *preempted_ns = from_known(phase->preempted_known, (int64_t)phase->preempted_ns);
-    return Py_BuildValue(
-        "{s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}", "calls",
-        (unsigned long long)phase->calls, "wall_ns", (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns",
-        blocked_ns, "preempted_ns", preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns,
-        "child_wall_ns", (unsigned long long)phase->child_wall_ns, "late_wall_ns",
-        (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls, "open_wall_ns",
-        (unsigned long long)phase->open_wall_ns, "ended_wall_ns", (unsigned long long)phase->ended_wall_ns, "stride",
-        (unsigned long long)phase->stride_min, (unsigned long long)phase->stride_max, "workers",
-        (unsigned long long)phase->workers, "estimated", PyBool_FromLong(phase->estimated), "saturated",
-        PyBool_FromLong(phase->saturated), "is_thread", PyBool_FromLong(phase->is_thread), "hist",
-        from_hist(&phase->hist), "counters", make_tuple(phase->counters, phase->n_counters, make_counter));
+    const struct lp_run_device_time *device_time = phase->device_time;
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:K,s:K,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:K,s:N,s:N,s:N,s:N,s:N}",
+                         "gpu_calls", from_known(device_time, device_time ? (int64_t)device_time->calls : 0), "gpu_ns",
+                         from_known(device_time, device_time ? (int64_t)device_time->ns : 0), "gpu_hist",
+                         device_time ? from_hist(&device_time->hist) : Py_NewRef(Py_None), "async_work",
+                         PyBool_FromLong(phase->async_work), "calls", (unsigned long long)phase->calls, "wall_ns",
+                         (unsigned long long)phase->wall_ns, "cpu_ns", cpu_ns, "blocked_ns", blocked_ns, "preempted_ns",
+                         preempted_ns, "nocpu_wall_ns", (unsigned long long)phase->nocpu_wall_ns, "child_wall_ns",
+                         (unsigned long long)phase->child_wall_ns, "late_wall_ns",
+                         (unsigned long long)phase->late_wall_ns, "open_calls", (unsigned long long)phase->open_calls,
+                         "open_wall_ns", (unsigned long long)phase->open_wall_ns, "ended_wall_ns",
+                         (unsigned long long)phase->ended_wall_ns, "stride", (unsigned long long)phase->stride_min,
+                         (unsigned long long)phase->stride_max, "workers", (unsigned long long)phase->workers,
+                         "estimated", PyBool_FromLong(phase->estimated), "saturated", PyBool_FromLong(phase->saturated),
+                         "is_thread", PyBool_FromLong(phase->is_thread), "hist", from_hist(&phase->hist), "counters",
+                         make_tuple(phase->counters, phase->n_counters, make_counter));
 }
 
 static int append_phase(PyObject *list, const struct lp_run_phase *phase, PyObject *path)
@@ -208,6 +213,15 @@ static PyObject *from_machine(const struct lp_run_machine *machine)
                          "cpu_model", from_optional_text(&machine->cpu_model));
 }
 
+static PyObject *make_device(const void *elements, size_t i)
+{
+    const struct lp_run_device *device = (const struct lp_run_device *)elements + i;
+    return Py_BuildValue("(KNNNNN)", (unsigned long long)device->index, from_optional_text(&device->name),
+                         from_optional_text(&device->uuid),
+                         from_known(device->memory_bytes != UINT64_MAX, (int64_t)device->memory_bytes),
+                         from_optional(device->state), from_optional(device->own));
+}
+
 static PyObject *make_worker(const void *elements, size_t i)
 {
     static const char *const sources[] = {
@@ -215,7 +229,7 @@ static PyObject *make_worker(const void *elements, size_t i)
     const struct lp_run_worker *worker = (const struct lp_run_worker *)elements + i;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:N,s:N,"
-        "s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N,s:N,s:N,s:N}",
+        "s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N,s:N,s:N,s:N}",
         "name", from_text(&worker->worker), "run_id", from_text(&worker->run_id), "role", from_text(&worker->role),
         "host", from_text(&worker->host), "job_id", from_optional_text(&worker->job_id), "runtime",
         from_optional_text(&worker->runtime), "job_system", from_optional(worker->job_system), "launcher",
@@ -230,8 +244,8 @@ static PyObject *make_worker(const void *elements, size_t i)
         PyBool_FromLong(worker->ended), "end_signal", from_rank(worker->signal), "exit_status",
         from_rank(worker->exit_status), "measure_cpu", PyBool_FromLong(worker->measure_cpu), "private_image",
         PyBool_FromLong(worker->private_image), "run_id_generated", PyBool_FromLong(worker->run_id_generated), "stale",
-        PyBool_FromLong(worker->stale), "source", sources[worker->source], "troubles",
-        make_tuple(worker->troubles, worker->n_troubles, make_trouble), "open",
+        PyBool_FromLong(worker->stale), "gpus", make_tuple(worker->devices, worker->n_devices, make_device), "source",
+        sources[worker->source], "troubles", make_tuple(worker->troubles, worker->n_troubles, make_trouble), "open",
         make_tuple(worker->open, worker->n_open, make_open), "machine", from_machine(&worker->machine),
         "peak_rss_bytes", from_unless_zero(worker->peak_rss_bytes), "pss_bytes", from_unless_zero(worker->pss_bytes));
 }

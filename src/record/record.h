@@ -177,6 +177,13 @@ void lp_record_after_fork_in_child(void);
 
 /* The node of an entry that is open on the calling thread and is measured; NULL otherwise. */
 struct lp_node *lp_record_node(const struct lp_entry *entry);
+/* Whether an entry of the phase that is opened next on the calling thread will be measured, rather than skipped. */
+bool lp_record_will_measure(struct lp_thread *thread, lp_phase_id phase);
+/* Marks a node of the calling thread (enum lp_extra_flags), so that it has a place for what that means; false if there is
+   no room for one. */
+bool lp_node_mark(struct lp_thread *thread, struct lp_node *node, uint32_t flags);
+/* Adds the device time of one entry to a node that is marked. On any thread, but one at a time in the process. */
+void lp_node_add_device_time(struct lp_image *image, struct lp_node *node, uint64_t ns);
 
 /* The path of the first entry that was folded for want of room, as texts from the root; returns its length, 0 if none. */
 size_t lp_recorder_overflow(struct lp_recorder *recorder, lp_name_id *path, size_t size);

@@ -26,6 +26,16 @@ bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_
     return false;
 }
 
+bool lp_record_will_measure(struct lp_thread *thread, lp_phase_id phase)
+{
+    if (thread->depth & LP_SKIPPING)
+        return false;
+    if (phase <= LP_NAME_MASK)
+        return true;
+    const struct lp_node *node = lp_thread_child(thread, thread->node, phase);
+    return node && node->until_due == 0;
+}
+
 /* Skipped entries are cheap at both ends: the usual one is the last that the running strand met. */
 void lp_record_leave_skipped(struct lp_entry *entry)
 {

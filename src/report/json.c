@@ -69,8 +69,8 @@ static void times(struct lp_emit *emit, const struct lp_analysis_phase *figures)
     count_if(emit, "cpu_ns", phase->cpu_known, phase->cpu_ns);
     count_if(emit, "wait_ns", phase->cpu_known, figures->wait_ns);
     count_if(emit, "wait_base_ns", phase->cpu_known, figures->wait_base_ns);
-    count_if(emit, "blocked_ns", phase->cpu_known && phase->blocked_known, phase->blocked_ns);
-    count_if(emit, "preempted_ns", phase->cpu_known && phase->preempted_known, phase->preempted_ns);
+    count_if(emit, "blocked_ns", phase->blocked_known, phase->blocked_ns);
+    count_if(emit, "preempted_ns", phase->preempted_known, phase->preempted_ns);
     lp_report_json_count(emit, "late_wall_ns", phase->late_wall_ns);
     lp_report_json_count(emit, "open_calls", phase->open_calls);
     lp_report_json_count(emit, "open_wall_ns", phase->open_wall_ns);
@@ -90,6 +90,17 @@ static void derived(struct lp_emit *emit, const struct lp_analysis_phase *figure
     lp_report_json_real(emit, "p99_ns", figures->p99_ns);
 }
 
+static void device_time(struct lp_emit *emit, const struct lp_analysis_phase *figures)
+{
+    const struct lp_run_device_time *time = figures->phase->device_time;
+    count_if(emit, "gpu_calls", time != NULL, time ? time->calls : 0);
+    count_if(emit, "gpu_ns", time != NULL, time ? time->ns : 0);
+    lp_report_json_real(emit, "gpu_mean_ns", figures->gpu_mean_ns);
+    lp_report_json_real(emit, "gpu_p50_ns", figures->gpu_p50_ns);
+    lp_report_json_real(emit, "gpu_p99_ns", figures->gpu_p99_ns);
+    lp_report_json_bool(emit, "async_work", figures->phase->async_work);
+}
+
 static void phases(struct lp_emit *emit, const struct lp_analysis_role *role)
 {
     lp_report_json_array(emit, "phases");
@@ -100,6 +111,7 @@ static void phases(struct lp_emit *emit, const struct lp_analysis_role *role)
         path(emit, "path", role, i);
         times(emit, figures);
         derived(emit, figures);
+        device_time(emit, figures);
         lp_report_json_count(emit, "workers", figures->phase->workers);
         lp_report_json_bool(emit, "estimated", figures->phase->estimated);
         lp_report_json_bool(emit, "self_estimated", figures->self_estimated);

@@ -16,9 +16,8 @@ typedef void (*run_section)(struct lp_report_page *, const struct lp_analysis *)
 typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *, const struct lp_analysis_role *);
 
 static const role_section role_sections[] = {
-    lp_report_text_shares,
-    lp_report_text_dominant,
-    lp_report_text_iterations,
+    lp_report_text_shares,      lp_report_text_dominant,     lp_report_text_iterations,
+    lp_report_text_io_by_phase, lp_report_text_gpu_by_phase,
 };
 
 static void all_roles(struct lp_report_page *page, const struct lp_analysis *analysis)
@@ -29,7 +28,10 @@ static void all_roles(struct lp_report_page *page, const struct lp_analysis *ana
 }
 
 static const run_section run_sections[] = {
-    lp_report_text_header, all_roles, lp_report_text_legend, lp_report_text_backends, lp_report_text_caveats,
+    lp_report_text_header,   all_roles,
+    lp_report_text_legend,   lp_report_text_io,
+    lp_report_text_gpu,      lp_report_text_memory,
+    lp_report_text_backends, lp_report_text_caveats,
 };
 
 size_t lp_report_text_width(const struct lp_report_options *options)
@@ -82,7 +84,10 @@ void lp_report_text_phase(struct lp_report_page *page, const struct lp_run_phase
 
 void lp_report_text_path(struct lp_report_page *page, const struct lp_analysis_role *role, size_t phase, size_t columns)
 {
-    lp_report_text_phase(page, role->phases[phase].phase, columns);
+    const struct lp_run_phase *of = role->phases[phase].phase;
+    lp_report_text_phase(page, of, of->async_work && columns > 1 ? columns - 1 : columns);
+    if (of->async_work)
+        lp_report_page_text(page, "\xe2\x80\xa0"); /* U+2020; the legend says what it means */
 }
 
 void lp_report_text_note_begin(struct lp_report_page *page)

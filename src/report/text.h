@@ -17,6 +17,9 @@ void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_backends(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_caveats(struct lp_report_page *page, const struct lp_analysis *analysis);
+void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *analysis);
+void lp_report_text_gpu(struct lp_report_page *page, const struct lp_analysis *analysis);
+void lp_report_text_memory(struct lp_report_page *page, const struct lp_analysis *analysis);
 
 /* Sections of a role. */
 void lp_report_text_shares(struct lp_report_page *page, const struct lp_analysis *analysis,
@@ -25,6 +28,10 @@ void lp_report_text_dominant(struct lp_report_page *page, const struct lp_analys
                              const struct lp_analysis_role *role);
 void lp_report_text_iterations(struct lp_report_page *page, const struct lp_analysis *analysis,
                                const struct lp_analysis_role *role);
+void lp_report_text_io_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,
+                                const struct lp_analysis_role *role);
+void lp_report_text_gpu_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,
+                                 const struct lp_analysis_role *role);
 
 /* Parts. */
 

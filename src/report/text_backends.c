@@ -142,7 +142,9 @@ static void note(struct lp_report_page *page, const struct lp_run *run)
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "entries inside a window are slowed down by its tool, and kept apart as ");
     lp_report_page_label(page, open->window_phase.bytes, open->window_phase.len, 24);
-    lp_report_text_note(page, " [");
+    lp_report_page_to(page, page->column + 1);
+    lp_report_page_room(page, 14, 2);
+    lp_report_page_text(page, "[");
     lp_report_page_label(page, open->backend.bytes, open->backend.len, 12);
     lp_report_text_note(page, "]; starting and writing is lineprofiler/backend");
     lp_report_text_note_end(page);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/format.h"
 #include "report/label.h"
 #include "report/text.h"
@@ -19,6 +20,7 @@
 #define MUCH_PREEMPTED 0.1
 #define SMALL_PART 0.005 /* Less would read as 0 %. */
 #define WAIT_INDENT 4
+#define DEVICE_INDENT 4
 
 #define COUNTER_INDENT 4
 #define COUNTER_END 38
@@ -88,9 +90,12 @@ static void part_of_wait(struct lp_report_page *page, double share, const char *
     char text[sizeof(struct lp_report_cell) + 64];
     if (!(share >= SMALL_PART))
         return;
-    snprintf(text, sizeof text, "%s%s %s", *first ? " " : "; ", lp_report_percent(share).text, what);
+    snprintf(text, sizeof text, "%s %s", lp_report_percent(share).text, what);
+    lp_report_page_text(page, *first ? ":" : ";");
+    lp_report_page_room(page, strlen(text) + 2, WAIT_INDENT + 1);
+    lp_report_page_text(page, " ");
+    lp_report_page_text(page, text);
     *first = false;
-    lp_report_page_words(page, text, strlen(text), WAIT_INDENT + 2);
 }
 
 /* "wait 60%: 52% preempted - more busy threads than cores; 6% blocked; 2% not known", all of the phase's wall time. */
@@ -105,7 +110,6 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
     lp_report_page_to(page, WAIT_INDENT);
     lp_report_page_text(page, "wait ");
     lp_report_page_text(page, lp_report_percent(row->wait_share).text);
-    lp_report_page_text(page, ":");
     if (blocked > preempted)
         part_of_wait(page, blocked, "blocked", &first);
     part_of_wait(page, preempted,
@@ -113,6 +117,32 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
     if (blocked <= preempted)
         part_of_wait(page, blocked, "blocked", &first);
     part_of_wait(page, row->wait_share - blocked - preempted, "not known", &first);
+    lp_report_page_end(page);
+}
+
+/* --- the device --- */
+
+/* "gpu 687.0 ms/ea, p50 680.2 ms, p99 701.5 ms; 41.2 s in all; known of 60 of 75 entries" */
+static void device_row(struct lp_report_page *page, const struct lp_analysis_phase *row)
+{
+    const struct lp_run_phase *phase = row->phase;
+    const struct lp_run_device_time *time = phase->device_time;
+    char text[6 * sizeof(struct lp_report_cell) + 64];
+    if (!time)
+        return;
+    if (time->calls == 0)
+        snprintf(text, sizeof text, "gpu n/a: known of none of the entries");
+    else
+        snprintf(text, sizeof text, "gpu %s%s, p50 %s, p99 %s; %s in all", phase->estimated ? "~" : "",
+                 lp_report_each(row->gpu_mean_ns).text, lp_report_duration(row->gpu_p50_ns).text,
+                 lp_report_duration(row->gpu_p99_ns).text, lp_report_duration((double)time->ns).text);
+    size_t used = strlen(text);
+    if (time->calls > 0 && time->calls < phase->calls)
+        snprintf(text + used, sizeof text - used, "; known of %s of %s entries", lp_report_count(time->calls).text,
+                 lp_report_count(phase->calls).text);
+    lp_report_page_style(page, LP_STYLE_DIM);
+    lp_report_page_to(page, DEVICE_INDENT);
+    lp_report_page_words(page, text, strlen(text), DEVICE_INDENT + 2);
     lp_report_page_end(page);
 }
 
@@ -154,8 +184,10 @@ static void counter_row(struct lp_report_page *page, const struct lp_run_phase *
 
 static void counter_rows(struct lp_report_page *page, const struct lp_run_phase *phase)
 {
+    enum lp_run_flow flow;
     for (size_t i = 0; i < phase->n_counters; i++)
-        counter_row(page, phase, &phase->counters[i]);
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow)) /* those have a block of their own */
+            counter_row(page, phase, &phase->counters[i]);
 }
 
 static void minor(struct lp_report_page *page, const struct lp_analysis_role *role)
@@ -243,6 +275,7 @@ void lp_report_text_dominant(struct lp_report_page *page, const struct lp_analys
     for (size_t i = 0; i < role->n_dominant; i++) {
         phase_row(page, role, role->dominant[i]);
         wait_row(page, &role->phases[role->dominant[i]]);
+        device_row(page, &role->phases[role->dominant[i]]);
         counter_rows(page, role->phases[role->dominant[i]].phase);
     }
     if (root->n_counters > 0) {

@@ -1,6 +1,7 @@
 /* K11: what the columns mean and what their percentages are of; only those lines that this report needs. */
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/text.h"
 
 #define MEANING_BEGIN 14
@@ -15,10 +16,19 @@ static void entry(struct lp_report_page *page, const char *term, const char *mea
     lp_report_page_end(page);
 }
 
+static bool shows_counters(const struct lp_run_phase *phase)
+{
+    enum lp_run_flow flow;
+    for (size_t i = 0; i < phase->n_counters; i++)
+        if (!lp_analysis_is_io_counter(&phase->counters[i], &flow))
+            return true;
+    return false;
+}
+
 static bool has_counters(const struct lp_analysis_role *role)
 {
     for (size_t i = 0; i < role->n_dominant; i++)
-        if (role->phases[role->dominant[i]].phase->n_counters > 0)
+        if (shows_counters(role->phases[role->dominant[i]].phase))
             return true;
     return role->role->tree->n_counters > 0;
 }
@@ -26,6 +36,7 @@ static bool has_counters(const struct lp_analysis_role *role)
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     bool phases = false, partial = false, missing = false, explained = false, open = false, counters = false;
+    bool device_times = false, submissions = false;
     for (size_t i = 0; i < analysis->n_roles; i++) {
         const struct lp_analysis_role *role = &analysis->roles[i];
         phases |= role->n_phases > 0;
@@ -34,6 +45,10 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
         explained |= role->wait_explained;
         open |= role->open_calls > 0;
         counters |= has_counters(role);
+        for (size_t k = 0; k < role->n_phases; k++) {
+            device_times |= role->phases[k].phase->device_time != NULL;
+            submissions |= role->phases[k].phase->async_work;
+        }
     }
     if (!phases && !counters)
         return;
@@ -52,6 +67,12 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
         entry(page, "wait n%:",
               "why: blocked, the thread had given its core up; preempted, it could have run but found "
               "no core; % of the same wall time");
+    if (device_times)
+        entry(page, "gpu",
+              "time from the beginning of what an entry enqueued to its end, on its stream of the device, gaps "
+              "included; in no other figure here");
+    if (submissions)
+        entry(page, "\xe2\x80\xa0", "wall time of submission only: the work itself runs elsewhere, or later");
     if (open)
         entry(page, "entries +n", "still open: their time so far is in self and wait, not in p50 and p99");
     if (counters)

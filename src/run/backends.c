@@ -15,6 +15,11 @@
 #define FOLDER "backend"
 #define NO_WORKER SIZE_MAX
 
+/* A worker of the run, to be found by its name. */
+struct known {
+    const struct lp_run_worker *worker; /* Borrowed. */
+};
+
 /* The folder's names; and the run's workers by name. */
 struct search {
     struct lp_run *run; /* Borrowed. */
@@ -23,7 +28,7 @@ struct search {
     char **names;                 /* Owned, sorted. */
     size_t n_names, names_room;
     size_t backends_room;
-    const struct lp_run_worker **workers; /* Owned, sorted by name; each borrowed. */
+    struct known *workers; /* Owned, sorted by name. */
 };
 
 static int by_name(const void *a, const void *b)
@@ -33,18 +38,16 @@ static int by_name(const void *a, const void *b)
 
 static int by_worker(const void *a, const void *b)
 {
-    const struct lp_run_worker *left = *(const struct lp_run_worker *const *)a;
-    const struct lp_run_worker *right = *(const struct lp_run_worker *const *)b;
-    return lp_text_compare(lp_text_span(&left->worker), lp_text_span(&right->worker));
+    const struct known *left = a, *right = b;
+    return lp_text_compare(lp_text_span(&left->worker->worker), lp_text_span(&right->worker->worker));
 }
 
 static size_t find_worker(const struct search *search, struct lp_span name)
 {
-    struct lp_run_worker wanted = {.worker = {(char *)name.bytes, name.len}};
-    const struct lp_run_worker *key = &wanted;
-    const struct lp_run_worker **found =
-        bsearch(&key, search->workers, search->run->n_workers, sizeof(struct lp_run_worker *), by_worker);
-    return found ? (size_t)(*found - search->run->workers) : NO_WORKER;
+    const struct lp_run_worker wanted = {.worker = {(char *)name.bytes, name.len}};
+    const struct known key = {&wanted};
+    const struct known *found = bsearch(&key, search->workers, search->run->n_workers, sizeof key, by_worker);
+    return found ? (size_t)(found->worker - search->run->workers) : NO_WORKER;
 }
 
 static bool is_note(const char *name)
@@ -85,8 +88,8 @@ static int sort_workers(struct search *search)
     if (!search->workers)
         return -1;
     for (size_t i = 0; i < n; i++)
-        search->workers[i] = &search->run->workers[i];
-    qsort((void *)search->workers, n, sizeof *search->workers, by_worker);
+        search->workers[i].worker = &search->run->workers[i];
+    qsort(search->workers, n, sizeof *search->workers, by_worker);
     return 0;
 }
 
@@ -351,7 +354,7 @@ int lp_run_backends(struct lp_run *run, int dir_fd, struct lp_run_buffer *buffer
     for (size_t i = 0; i < search.n_names; i++)
         free(search.names[i]);
     free((void *)search.names);
-    free((void *)search.workers);
+    free(search.workers);
     if (run->n_backends)
         qsort(run->backends, run->n_backends, sizeof *run->backends, by_kind);
     return failed;

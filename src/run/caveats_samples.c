@@ -131,6 +131,14 @@ static uint64_t count_used(const struct lp_run *run, size_t offset)
     return used;
 }
 
+static bool is_same(const struct lp_run_intervals *a, const struct lp_run_intervals *b)
+{
+    for (unsigned drop = 0; drop < LP_RUN_DROPS; drop++)
+        if (a->dropped[drop] != b->dropped[drop])
+            return false;
+    return true;
+}
+
 static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run *run, size_t offset, const char *what)
 {
     struct lp_run_line line = {0};
@@ -153,6 +161,23 @@ static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run 
     lp_run_line_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, "dropped", &line);
+}
+
+/* Both layers are read together: mostly they are dropped together. */
+static void caveat_dropped_io(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    static const size_t chars = offsetof(struct lp_run_samples, io.intervals[LP_LAYER_CHARS]);
+    static const size_t bytes = offsetof(struct lp_run_samples, io.intervals[LP_LAYER_BYTES]);
+    struct lp_run_intervals sums[LP_RUN_LAYERS] = {0};
+    struct lp_run_concerned concerned[LP_RUN_LAYERS] = {0};
+    collect(run, chars, &sums[LP_LAYER_CHARS], &concerned[LP_LAYER_CHARS]);
+    collect(run, bytes, &sums[LP_LAYER_BYTES], &concerned[LP_LAYER_BYTES]);
+    if (is_same(&sums[LP_LAYER_CHARS], &sums[LP_LAYER_BYTES])) {
+        caveat_dropped(list, run, chars, "I/O");
+        return;
+    }
+    caveat_dropped(list, run, chars, "I/O by system calls");
+    caveat_dropped(list, run, bytes, "I/O of block devices");
 }
 
 /* Of workers with samples, but none of whose intervals has the figure. */
@@ -183,7 +208,6 @@ void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_
     caveat_missing(list, run);
     caveat_rows(list, run);
     caveat_unmeasured(list, run);
-    caveat_dropped(list, run, offsetof(struct lp_run_samples, io.intervals[LP_LAYER_CHARS]), "I/O by system calls");
-    caveat_dropped(list, run, offsetof(struct lp_run_samples, io.intervals[LP_LAYER_BYTES]), "I/O of block devices");
+    caveat_dropped_io(list, run);
     caveat_dropped(list, run, offsetof(struct lp_run_samples, cpu_ns.intervals), "CPU use");
 }

@@ -294,14 +294,16 @@ int lp_run_document_parse(struct lp_run_document *document, const char *bytes, s
         return lp_run_fault_set(fault, "empty file");
     if (make_name_room(document, len) < 0)
         return lp_run_fault_no_memory(fault);
+    document->pending = NULL;
     if (parse_json(document, bytes, len, fault) < 0)
         return -1;
     json_t *json = document->json;
     if (parse_format(json, fault) < 0 || parse_process(document, json, fault) < 0 ||
         parse_job(document, json, fault) < 0 || parse_command(json, fault) < 0 ||
         parse_origin(document, json, fault) < 0 || parse_settings(document, json, fault) < 0 ||
-        lp_run_document_machine(document, json, fault) < 0 || parse_state(document, json, fault) < 0 ||
-        parse_troubles(document, json, fault) < 0 || parse_sampling(document, json, fault) < 0)
+        lp_run_document_machine(document, json, fault) < 0 || lp_run_document_gpus(document, json, fault) < 0 ||
+        parse_state(document, json, fault) < 0 || parse_troubles(document, json, fault) < 0 ||
+        parse_sampling(document, json, fault) < 0)
         return -1;
     return parse_threads(document, json, fault);
 }
@@ -315,5 +317,6 @@ void lp_run_document_release(struct lp_run_document *document)
     free(document->buckets);
     free(document->tallies);
     free(document->troubles);
+    free(document->gpus);
     *document = (struct lp_run_document){0};
 }

@@ -43,9 +43,13 @@ struct lp_run_record {
     uint64_t id;                     /* By which samples name it; 0: none does. */
     bool no_cpu, no_open_cpu;        /* cpu_ns, open_cpu_ns are null. */
     bool has_blocked, has_preempted; /* Without the key they were not measured. */
-    bool sampled_below;              /* Some child has a stride. */
-    size_t hist, n_hist;             /* In document.buckets. */
-    size_t counters, n_counters;     /* In document.tallies. */
+    uint64_t gpu_calls, gpu_ns;
+    bool has_gpu;                /* Device time was asked for. */
+    bool async_work;             /* Its wall time is that of submission. */
+    bool sampled_below;          /* Some child has a stride. */
+    size_t hist, n_hist;         /* In document.buckets. */
+    size_t gpu_hist, n_gpu_hist; /* Likewise. */
+    size_t counters, n_counters; /* In document.tallies. */
 };
 
 struct lp_run_slot {
@@ -56,6 +60,12 @@ struct lp_run_slot {
 struct lp_run_trouble_view {
     struct lp_span name;
     uint64_t count;
+};
+
+struct lp_run_gpu_view {
+    uint64_t index, memory_bytes; /* memory_bytes: UINT64_MAX: not known */
+    struct lp_span name, uuid;    /* bytes is NULL where it is not known. */
+    struct lp_span state, own;
 };
 
 /* Views are borrowed from the document and end with the next parse. */
@@ -76,6 +86,8 @@ struct lp_run_document {
     uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */
     bool short_of_memory;               /* Its troubles say so: histograms may lack entries. */
 
+    const struct lp_run_pending *pending; /* Borrowed; NULL after parsing. Samples that came with it. */
+
     struct lp_run_slot *slots; /* Owned, as all arrays here. */
     size_t n_slots, slots_room;
     struct lp_run_record *records;
@@ -86,6 +98,8 @@ struct lp_run_document {
     size_t n_tallies, tallies_room;
     struct lp_run_trouble_view *troubles;
     size_t n_troubles, troubles_room;
+    struct lp_run_gpu_view *gpus;
+    size_t n_gpus, gpus_room;
 
     json_t *json; /* Owned: what most views point into. */
     char *names;  /* Owned: names that had to be decoded; room for the whole document. */
@@ -102,6 +116,9 @@ int lp_run_document_nodes(struct lp_run_document *document, struct lp_run_slot *
 
 /* The machine and the memory: the part that is in document_machine.c. */
 int lp_run_document_machine(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
+
+/* The devices: the part that is in document_gpus.c. */
+int lp_run_document_gpus(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault);
 
 /* Decodes a string marked *text* in docs/format.md. */
 int lp_run_document_text(struct lp_run_document *document, struct lp_span encoded, struct lp_span *text,

@@ -43,6 +43,8 @@ static const struct figure figures[] = {
     FIGURE(open_blocked_ns, 0),
     FIGURE(open_preempted_ns, 0),
     FIGURE(id, 0),
+    FIGURE_WITHOUT_DEFAULT(gpu_calls, offsetof(struct lp_run_record, has_gpu)),
+    FIGURE(gpu_ns, 0),
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 
@@ -101,14 +103,15 @@ static int parse_bucket(const char **at, const char *end, struct lp_run_bucket *
     return parse_digits(at, end, &bucket->count) ? 0 : -1;
 }
 
-static int parse_hist(struct lp_run_document *document, struct lp_run_record *record, const json_t *value,
+/* Appends to document.buckets, of which the histogram is what comes from *first on. */
+static int parse_hist(struct lp_run_document *document, size_t *first_bucket, size_t *n_buckets, const json_t *value,
                       struct lp_run_fault *fault)
 {
     if (!json_is_string(value))
         return lp_run_fault_set(fault, "a string expected, found %s", lp_run_json_kind(value));
     const char *text = json_string_value(value), *at = text, *end = text + json_string_length(value);
     struct lp_run_bucket bucket;
-    record->hist = document->n_buckets;
+    *first_bucket = document->n_buckets;
     while (at < end) {
         bool first = at == text;
         if (!first && (*at++ != ' ' || at == end))
@@ -121,7 +124,7 @@ static int parse_hist(struct lp_run_document *document, struct lp_run_record *re
             return lp_run_fault_no_memory(fault);
         document->buckets[document->n_buckets++] = bucket;
     }
-    record->n_hist = document->n_buckets - record->hist;
+    *n_buckets = document->n_buckets - *first_bucket;
     return 0;
 }
 
@@ -203,6 +206,14 @@ static int parse_parent(struct lp_run_record *record, size_t index, const json_t
     return 0;
 }
 
+static int parse_mark(bool *mark, const json_t *value, struct lp_run_fault *fault)
+{
+    if (!json_is_boolean(value))
+        return lp_run_fault_set(fault, "true or false expected, found %s", lp_run_json_kind(value));
+    *mark = json_is_true(value);
+    return 0;
+}
+
 /* What a node's keys gave. */
 struct seen {
     bool parent, name;
@@ -223,7 +234,11 @@ static int parse_value(struct lp_run_document *document, struct lp_run_record *r
         seen->name = true;
         return index ? parse_name(document, record, value, fault) : 0;
     }
-    return IS_KEY(key, "hist") ? parse_hist(document, record, value, fault) : 0;
+    if (IS_KEY(key, "hist"))
+        return parse_hist(document, &record->hist, &record->n_hist, value, fault);
+    if (IS_KEY(key, "gpu_hist"))
+        return parse_hist(document, &record->gpu_hist, &record->n_gpu_hist, value, fault);
+    return IS_KEY(key, "async_work") ? parse_mark(&record->async_work, value, fault) : 0;
 }
 
 static int parse_key(struct lp_run_document *document, struct lp_run_record *record, size_t index, struct seen *seen,
@@ -254,20 +269,34 @@ static int parse_keys(struct lp_run_document *document, struct lp_run_record *re
     return record->stride ? 0 : lp_run_fault_set(fault, ".stride: 0");
 }
 
-static uint64_t hist_total(const struct lp_run_document *document, const struct lp_run_record *record)
+static uint64_t hist_total(const struct lp_run_document *document, size_t first, size_t n)
 {
     uint64_t total = 0;
     bool saturated = false;
-    for (size_t i = 0; i < record->n_hist; i++)
-        total = lp_run_sum(total, document->buckets[record->hist + i].count, &saturated);
+    for (size_t i = 0; i < n; i++)
+        total = lp_run_sum(total, document->buckets[first + i].count, &saturated);
     return total;
+}
+
+static int check_device_time(const struct lp_run_document *document, const struct lp_run_record *record,
+                             struct lp_run_fault *fault)
+{
+    uint64_t total = hist_total(document, record->gpu_hist, record->n_gpu_hist);
+    if (record->gpu_calls > record->calls)
+        return lp_run_fault_set(fault, ".gpu_calls: above calls");
+    if (record->gpu_ns && !record->gpu_calls)
+        return lp_run_fault_set(fault, ".gpu_ns: time of no calls");
+    if (total == record->gpu_calls || (document->short_of_memory && total < record->gpu_calls))
+        return 0;
+    return lp_run_fault_set(fault, ".gpu_hist: adds up to %llu, gpu_calls to %llu", (unsigned long long)total,
+                            (unsigned long long)record->gpu_calls);
 }
 
 /* One entry may have been between its two figures when another thread closed the worker. */
 static int check_hist(const struct lp_run_document *document, const struct lp_run_record *record,
                       struct lp_run_fault *fault)
 {
-    uint64_t total = hist_total(document, record);
+    uint64_t total = hist_total(document, record->hist, record->n_hist);
     uint64_t apart = total > record->calls ? total - record->calls : record->calls - total;
     if (apart <= record->stride)
         return 0;
@@ -295,12 +324,13 @@ static int check_closed(const struct lp_run_document *document, const struct lp_
         return lp_run_fault_set(fault, ".preempted_ns: above wall_ns");
     if (record->open_wall_ns && !record->open_calls)
         return lp_run_fault_set(fault, ".open_wall_ns: time of no open calls");
-    return check_hist(document, record, fault);
+    return check_hist(document, record, fault) < 0 ? -1 : check_device_time(document, record, fault);
 }
 
 static int check_root(const struct lp_run_record *record, struct lp_run_fault *fault)
 {
-    if (record->calls || record->wall_ns || record->open_calls || record->open_wall_ns || record->n_hist)
+    if (record->calls || record->wall_ns || record->open_calls || record->open_wall_ns || record->n_hist ||
+        record->gpu_calls || record->gpu_ns || record->n_gpu_hist)
         return lp_run_fault_set(fault, ": the root has time of its own");
     return 0;
 }

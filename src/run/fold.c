@@ -46,6 +46,7 @@ struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
         .preempted_ns = record->preempted_ns + (record->no_open_cpu ? 0 : record->open_preempted_ns),
         .blocked_seen = record->has_blocked,
         .preempted_seen = record->has_preempted,
+        .async_work = record->async_work,
     };
     figures.child_wall_ns = at_most(record->child_wall_ns + record->open_child_wall_ns, figures.wall_ns);
     figures.late_wall_ns = at_most(record->late_wall_ns + record->open_late_wall_ns, figures.wall_ns);
@@ -53,6 +54,22 @@ struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
                             (record->no_open_cpu ? record->open_wall_ns : 0);
     even_out_wait(&figures);
     return figures;
+}
+
+static int add_device_time(struct lp_run_node *node, const struct lp_run_document *document,
+                           const struct lp_run_record *record)
+{
+    struct lp_run_device_time *time = lp_run_tree_device_time(node);
+    if (!time)
+        return -1;
+    time->calls = lp_run_sum(time->calls, record->gpu_calls, &node->phase.saturated);
+    time->ns = lp_run_sum(time->ns, record->gpu_ns, &node->phase.saturated);
+    for (size_t i = 0; i < record->n_gpu_hist; i++) {
+        const struct lp_run_bucket *bucket = &document->buckets[record->gpu_hist + i];
+        if (lp_run_hist_add(&time->hist, bucket->bucket, bucket->count, &node->phase.saturated) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int add_parts(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_document *document,
@@ -63,6 +80,8 @@ static int add_parts(struct lp_run_tree *tree, struct lp_run_node *node, const s
         if (lp_run_tree_add_hist(node, bucket->bucket, bucket->count) < 0)
             return -1;
     }
+    if (record->has_gpu && add_device_time(node, document, record) < 0)
+        return -1;
     for (size_t i = 0; i < record->n_counters; i++)
         if (lp_run_tree_count(tree, node, &document->tallies[record->counters + i]) < 0)
             return -1;

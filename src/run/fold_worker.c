@@ -99,6 +99,23 @@ static int copy_string(char **string, struct lp_span from)
     return 0;
 }
 
+static int copy_devices(struct lp_run_worker *worker, const struct lp_run_document *document)
+{
+    worker->devices = document->n_gpus ? calloc(document->n_gpus, sizeof *worker->devices) : NULL;
+    if (document->n_gpus && !worker->devices)
+        return -1;
+    for (size_t i = 0; i < document->n_gpus; i++) {
+        const struct lp_run_gpu_view *from = &document->gpus[i];
+        struct lp_run_device *device = &worker->devices[worker->n_devices++];
+        device->index = from->index;
+        device->memory_bytes = from->memory_bytes;
+        if (lp_text_copy(&device->name, from->name) < 0 || lp_text_copy(&device->uuid, from->uuid) < 0 ||
+            copy_string(&device->state, from->state) < 0 || copy_string(&device->own, from->own) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int copy_names(struct lp_run_worker *worker, const struct lp_run_document *document, const char *path)
 {
     if (lp_text_copy(&worker->worker, document->worker) < 0 || lp_text_copy(&worker->run_id, document->run_id) < 0 ||
@@ -167,13 +184,15 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
+        .pending = document->pending,
         .samples_taken = document->samples_taken,
         .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
     add_up(worker, document);
-    if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0)
+    if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0 ||
+        copy_devices(worker, document) < 0)
         return -1;
     return copy_open(worker, document);
 }
@@ -201,6 +220,13 @@ void lp_run_worker_release(struct lp_run_worker *worker)
         lp_text_release(&worker->open[i].thread);
         lp_text_release(&worker->open[i].path);
     }
+    for (size_t i = 0; i < worker->n_devices; i++) {
+        lp_text_release(&worker->devices[i].name);
+        lp_text_release(&worker->devices[i].uuid);
+        free(worker->devices[i].state);
+        free(worker->devices[i].own);
+    }
+    free(worker->devices);
     free(worker->troubles);
     free(worker->open);
     free(worker->phase_ids);

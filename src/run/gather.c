@@ -55,7 +55,8 @@ static int keep_image(struct lp_run_image *image, const struct lp_run_document *
     return lp_text_copy(&image->worker, document->worker) < 0 ? -1 : lp_text_copy(&image->json, json);
 }
 
-int lp_run_gather_image(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source)
+int lp_run_gather_image(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source,
+                        const struct lp_view *view)
 {
     struct lp_run_gather *gather = context;
     struct lp_run_fault fault;
@@ -67,6 +68,8 @@ int lp_run_gather_image(void *context, const char *label, const char *bytes, siz
         return -1;
     if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
         return fault.no_memory ? -1 : refuse_image(image, fault.text);
+    if (view && lp_run_pending_take(&image->pending, view) < 0)
+        return -1;
     return keep_image(image, &gather->document, (struct lp_span){bytes, len});
 }
 
@@ -142,6 +145,7 @@ static int take_image(struct lp_run_gather *gather, const struct lp_run_image *i
     if (lp_run_document_parse(&gather->document, image->json.bytes, image->json.len, &fault) < 0)
         return -1;
     gather->document.written = image->written;
+    gather->document.pending = image->pending;
     return take_document(gather, image->label, image->source);
 }
 
@@ -182,6 +186,7 @@ void lp_run_gather_release(struct lp_run_gather *gather)
         lp_text_release(&gather->images[i].json);
         free(gather->images[i].label);
         free(gather->images[i].reason);
+        free(gather->images[i].pending);
     }
     free(gather->images);
     free(gather->unreadable);

@@ -14,6 +14,7 @@
 #define LP_RUN_GATHER_H
 
 #include "run/attempts.h"
+#include "run/pending.h"
 #include "run/scan.h"
 
 struct lp_run_image {
@@ -22,8 +23,9 @@ struct lp_run_image {
     struct lp_run_stamp written; /* The later of its own and its file's. */
     uint64_t flush;
     enum lp_run_source source;
-    bool partial;  /* What came last is in its owner's private memory. */
-    bool outdated; /* Its file is newer. */
+    bool partial;                   /* What came last is in its owner's private memory. */
+    bool outdated;                  /* Its file is newer. */
+    struct lp_run_pending *pending; /* Owned: its samples that no file has; NULL: none. */
 };
 
 struct lp_run_gather {
@@ -43,7 +45,8 @@ struct lp_run_gather {
 /* *gather must be zeroed before its first use. All return 0, or -1 without memory: then there is only release. */
 
 /* Takes in an image's document: a lp_run_live_fn, context being the gather. */
-int lp_run_gather_image(void *gather, const char *label, const char *bytes, size_t len, enum lp_run_source source);
+int lp_run_gather_image(void *gather, const char *label, const char *bytes, size_t len, enum lp_run_source source,
+                        const struct lp_view *view);
 /* Takes in a file, or names it. */
 int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file);
 /* Takes in the images that no file has outdated. After the files. */

@@ -11,8 +11,12 @@
 
 #include "run/run.h"
 
-/* One document. label names its image for a message. All is borrowed and ends with the call. 0 to go on. */
-typedef int lp_run_live_fn(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source);
+struct lp_view;
+
+/* One document. label names its image for a message; view is that image, of which samples that no file has yet can be had
+   (NULL: none). All is borrowed and ends with the call. 0 to go on. */
+typedef int lp_run_live_fn(void *context, const char *label, const char *bytes, size_t len, enum lp_run_source source,
+                           const struct lp_view *view);
 
 /* Calls take for every image on this machine whose worker records into the run directory dir (as given by the caller,
    perhaps relative), in any order. Images that cannot be read are left out: their files are read instead. Returns 0, or

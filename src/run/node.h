@@ -34,4 +34,7 @@ static inline struct lp_run_node *lp_run_node_of(struct lp_run_phase *phase)
     return (struct lp_run_node *)phase;
 }
 
+/* seal.c */
+void lp_run_device_time_free(struct lp_run_device_time *time);
+
 #endif

@@ -103,6 +103,7 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_phase *now
         .preempted_seen = now->preempted_known,
         .cpu_seen = now->cpu_known && !takes_cpu_back(now, before),
         .is_thread = now->is_thread,
+        .async_work = now->async_work,
     };
     lp_run_tree_add(node, &figures);
     lp_run_tree_add(node, &(struct lp_run_figures){.stride = now->stride_max});
@@ -110,15 +111,39 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_phase *now
     node->phase.saturated |= now->saturated;
 }
 
+/* How many came to the bucket, and in *bucket the last one of its octave if that is empty. */
+static uint64_t came_to_bucket(unsigned *bucket, const struct lp_hist *now, const struct lp_hist *before)
+{
+    if (now->octaves[*bucket / LP_HIST_PER_OCTAVE])
+        return grown(lp_hist_bucket(now, *bucket), lp_hist_bucket(before, *bucket));
+    *bucket += LP_HIST_PER_OCTAVE - 1;
+    return 0;
+}
+
 static int add_hist(struct lp_run_node *node, const struct lp_hist *now, const struct lp_hist *before)
 {
     for (unsigned bucket = 0; bucket < LP_HIST_BUCKETS; bucket++) {
-        if (!now->octaves[bucket / LP_HIST_PER_OCTAVE]) {
-            bucket += LP_HIST_PER_OCTAVE - 1;
-            continue;
-        }
-        uint64_t count = grown(lp_hist_bucket(now, bucket), lp_hist_bucket(before, bucket));
+        uint64_t count = came_to_bucket(&bucket, now, before);
         if (count && lp_run_tree_add_hist(node, bucket, count) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* It is known later than the entry's end, so an interval may have more of it than of entries. */
+static int add_device_time(struct lp_run_node *node, const struct lp_run_device_time *now,
+                           const struct lp_run_device_time *before)
+{
+    static const struct lp_run_device_time none;
+    struct lp_run_device_time *time = lp_run_tree_device_time(node);
+    if (!time)
+        return -1;
+    before = before ? before : &none;
+    time->calls = grown(now->calls, before->calls);
+    time->ns = grown(now->ns, before->ns);
+    for (unsigned bucket = 0; bucket < LP_HIST_BUCKETS; bucket++) {
+        uint64_t count = came_to_bucket(&bucket, &now->hist, &before->hist);
+        if (count && lp_run_hist_add(&time->hist, bucket, count, &node->phase.saturated) < 0)
             return -1;
     }
     return 0;
@@ -161,6 +186,8 @@ static int add_interval(struct lp_run_tree *tree, struct lp_run_node *node, cons
     size_t at = 0;
     add_figures(node, now, before);
     if (add_hist(node, &now->hist, &before->hist) < 0)
+        return -1;
+    if (now->device_time && add_device_time(node, now->device_time, before->device_time) < 0)
         return -1;
     for (size_t i = 0; i < now->n_counters; i++)
         if (add_counter(tree, node, &now->counters[i], find_counter(before, &at, &now->counters[i])) < 0)
@@ -208,6 +235,7 @@ static void hold_back(struct lp_run_phase *now, struct lp_run_phase *before)
         lp_text_release(&new.counters[i].name);
     free(new.counters);
     lp_run_hist_release(&new.hist);
+    lp_run_device_time_free(new.device_time);
 }
 
 static void raise_hist(struct lp_hist *now, struct lp_hist *before)
@@ -220,6 +248,19 @@ static void raise_hist(struct lp_hist *now, struct lp_hist *before)
         for (unsigned i = 0; before->octaves[octave] && i < LP_HIST_PER_OCTAVE; i++)
             raise_to(&now->octaves[octave][i], before->octaves[octave][i]);
     }
+}
+
+static void raise_device_time(struct lp_run_phase *now, struct lp_run_phase *before)
+{
+    if (!now->device_time) {
+        now->device_time = before->device_time;
+        before->device_time = NULL;
+    }
+    if (!before->device_time)
+        return;
+    raise_to(&now->device_time->calls, before->device_time->calls);
+    raise_to(&now->device_time->ns, before->device_time->ns);
+    raise_hist(&now->device_time->hist, &before->device_time->hist);
 }
 
 static void raise_counters(struct lp_run_phase *now, const struct lp_run_phase *before)
@@ -250,6 +291,7 @@ static void raise_figures(struct lp_run_phase *now, struct lp_run_phase *before)
     raise_to(&now->late_wall_ns, before->late_wall_ns);
     raise_to(&now->ended_wall_ns, before->ended_wall_ns);
     raise_hist(&now->hist, &before->hist);
+    raise_device_time(now, before);
     raise_counters(now, before);
 }
 

@@ -19,6 +19,7 @@
  *    and its denominator is wall_ns - nocpu_wall_ns.
  *  - blocked_ns and preempted_ns are what is known of why threads waited, together at most the wait; what they leave of it
  *    was not measured. Where blocked_known or preempted_known is false none of that was measured anywhere.
+ *  - device_time, where it was asked for, is of device_time->calls entries; of the others it is not known.
  *  - estimated is set where any contribution was sampled (stride > 1).
  *  - Sums saturate at their type's limit instead of wrapping; saturated is then set and a caveat says so.
  */
@@ -72,6 +73,12 @@ struct lp_run_spread {
     bool saturated; /* A sum stands at the limit of its type. */
 };
 
+/* How long a device worked on what entries enqueued, of those for which that is known. */
+struct lp_run_device_time {
+    uint64_t calls, ns;
+    struct lp_hist hist;
+};
+
 struct lp_run_phase {
     struct lp_text name;            /* Empty on a root. */
     struct lp_run_phase *parent;    /* Borrowed; NULL on a root. */
@@ -86,8 +93,10 @@ struct lp_run_phase {
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
     bool blocked_known, preempted_known;
-    bool is_thread; /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
+    bool is_thread;  /* A thread's name standing as a phase (thread_names): the sum of its children, without entries. */
+    bool async_work; /* Somewhere marked so: its wall time is that of submission. */
     struct lp_hist hist;
+    struct lp_run_device_time *device_time; /* Owned; NULL: nowhere asked for. */
     struct lp_run_spread spread;
     struct lp_run_counter *counters; /* Owned; sorted by name. */
     size_t n_counters;
@@ -106,6 +115,7 @@ struct lp_run_open {
 };
 
 /* What samples come to: run/samples.h. */
+struct lp_run_pending;
 struct lp_run_phase_id;
 struct lp_run_samples;
 struct lp_run_sampled;
@@ -132,6 +142,14 @@ struct lp_run_machine {
     struct lp_text kernel, cpu_model; /* bytes is NULL where it is not known. */
 };
 
+/* A device of the machine that a worker ran on, as NVML has it. Strings are Owned. */
+struct lp_run_device {
+    uint64_t index, memory_bytes; /* memory_bytes: UINT64_MAX: not known */
+    struct lp_text name, uuid;    /* bytes is NULL where it is not known. */
+    char *state;                  /* "ok", "lost", "timed_out" */
+    char *own; /* Why figures of this process are missing: "ok", "pid_namespace", "not_supported", "no_permission" */
+};
+
 /* One process that recorded. Strings are Owned. */
 struct lp_run_worker {
     struct lp_text worker;                              /* w_<run>_<pid>_<uuid8> */
@@ -145,6 +163,8 @@ struct lp_run_worker {
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
     struct lp_run_machine machine;
+    struct lp_run_device *devices; /* Owned. */
+    size_t n_devices;
     uint64_t peak_rss_bytes, pss_bytes; /* As of its last write; 0: not measured. */
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
@@ -167,7 +187,8 @@ struct lp_run_worker {
     uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
     struct lp_run_phase_id *phase_ids;    /* Owned: how samples name its phases, ascending. run/samples.h */
     size_t n_phase_ids;
-    struct lp_run_samples *samples; /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
+    const struct lp_run_pending *pending; /* Borrowed while a run is loaded, then NULL. run/pending.h */
+    struct lp_run_samples *samples;       /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
 
 struct lp_run_role {

@@ -598,6 +598,19 @@ int lp_run_samples_fold_end(struct lp_run_samples_fold *fold)
     return 0;
 }
 
+bool lp_run_samples_fold_has_process(const struct lp_run_samples_fold *fold, const uint64_t *row)
+{
+    return fold->samples->rows > 0 && row[LP_P_SEQUENCE] <= fold->previous[LP_P_SEQUENCE];
+}
+
+bool lp_run_samples_fold_has_gpu(const struct lp_run_samples_fold *fold, const uint64_t *row)
+{
+    if (row[LP_G_DEVICE] >= LP_RUN_GPUS_MAX)
+        return false;
+    const struct lp_run_gpu_fold *gpu = &fold->gpus[row[LP_G_DEVICE]];
+    return gpu->samples.rows > 0 && row[LP_G_SEQUENCE] <= gpu->last_sequence;
+}
+
 /* --- busy shares --- */
 
 uint64_t lp_run_busy_total(const struct lp_run_busy *busy)

@@ -81,6 +81,10 @@ int lp_run_samples_fold_begin(struct lp_run_samples_fold *fold, const struct lp_
 void lp_run_samples_fold_process(struct lp_run_samples_fold *fold, const uint64_t *row);
 /* 0, or -1 without memory. */
 int lp_run_samples_fold_gpu(struct lp_run_samples_fold *fold, const uint64_t *row);
+/* Whether a row of that sequence, or a later one, was used already. */
+bool lp_run_samples_fold_has_process(const struct lp_run_samples_fold *fold, const uint64_t *row);
+bool lp_run_samples_fold_has_gpu(const struct lp_run_samples_fold *fold, const uint64_t *row);
+
 /* Hands the devices over to the worker's samples. 0, or -1 without memory. */
 int lp_run_samples_fold_end(struct lp_run_samples_fold *fold);
 

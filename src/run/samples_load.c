@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/pending.h"
 #include "run/room.h"
 #include "run/samples_fold.h"
 #include "run/samples_sum.h"
@@ -107,6 +108,25 @@ static int read_file(struct reader *reader, const struct lp_run_worker *worker, 
     return result < 0 ? -1 : 1;
 }
 
+/* What no file has yet, but for rows that were filed meanwhile. */
+static int fold_pending(struct reader *reader, const struct lp_run_worker *worker)
+{
+    uint64_t row[LP_P_FIELDS];
+    struct lp_run_samples_fold *fold = &reader->fold;
+    const struct lp_run_pending *pending = worker->pending;
+    for (size_t i = 0; pending && i < pending->n_process; i++) {
+        lp_run_pending_process(&pending->process[i], row);
+        if (!lp_run_samples_fold_has_process(fold, row))
+            lp_run_samples_fold_process(fold, row);
+    }
+    for (size_t i = 0; pending && i < pending->n_gpu; i++) {
+        lp_run_pending_gpu(&pending->gpu[i], row);
+        if (!lp_run_samples_fold_has_gpu(fold, row) && lp_run_samples_fold_gpu(fold, row) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static struct lp_run_axis axis_of(const struct lp_run *run, const struct lp_run_worker *worker)
 {
     struct lp_run_axis axis = {0};
@@ -137,9 +157,11 @@ static int read_worker(struct reader *reader, size_t index)
         return -1;
     int process = read_file(reader, worker, LP_RING_PROCESS, samples, &samples->fault);
     int gpus = process < 0 ? -1 : read_file(reader, worker, LP_RING_GPU, samples, &samples->gpu_fault);
+    if (gpus >= 0 && fold_pending(reader, worker) < 0)
+        return -1;
     if (gpus < 0 || lp_run_samples_fold_end(&reader->fold) < 0)
         return -1;
-    if (process || gpus)
+    if (process || gpus || worker->pending)
         return add_to_sum(reader, index);
     lp_run_samples_free(samples);
     worker->samples = NULL;

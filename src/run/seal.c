@@ -13,6 +13,13 @@ static void free_tallies(struct lp_run_node *node)
     node->tallies = NULL;
 }
 
+void lp_run_device_time_free(struct lp_run_device_time *time)
+{
+    if (time)
+        lp_run_hist_release(&time->hist);
+    free(time);
+}
+
 /* Depth is bounded by the reader (LP_RUN_DEPTH_MAX), so recursion is safe here and below. */
 void lp_run_phase_free(struct lp_run_phase *root)
 {
@@ -29,6 +36,7 @@ void lp_run_phase_free(struct lp_run_phase *root)
     free(root->counters);
     free(root->children);
     lp_run_hist_release(&root->hist);
+    lp_run_device_time_free(root->device_time);
     lp_text_release(&root->name);
     free(node);
 }
@@ -118,6 +126,8 @@ static int seal_node(struct lp_run_node *node)
     if (!phase->stride_min)
         phase->stride_min = phase->stride_max = 1;
     phase->cpu_known = cpu_known(node);
+    phase->blocked_known &= phase->cpu_known; /* no parts of what is not known */
+    phase->preempted_known &= phase->cpu_known;
     lp_run_spread_add(&phase->spread, &node->share);
     node->share = (struct lp_run_share){0};
     if (seal_counters(node) < 0 || seal_children(node) < 0)

@@ -78,6 +78,7 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_figures *f
     phase->preempted_known |= figures->preempted_seen;
     node->cpu_seen |= figures->cpu_seen;
     phase->is_thread |= figures->is_thread;
+    phase->async_work |= figures->async_work;
     add_stride(phase, figures->stride, figures->stride);
 }
 
@@ -92,6 +93,13 @@ int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t cou
 {
     lp_run_share_add_bucket(&node->share, bucket, count);
     return lp_run_hist_add(&node->phase.hist, bucket, count, &node->phase.saturated);
+}
+
+struct lp_run_device_time *lp_run_tree_device_time(struct lp_run_node *node)
+{
+    if (!node->phase.device_time)
+        node->phase.device_time = calloc(1, sizeof *node->phase.device_time);
+    return node->phase.device_time;
 }
 
 /* The node's tally of that name, made if there is none yet. A tally's owner in the table is the address of the list, a
@@ -180,7 +188,18 @@ static struct lp_run_figures figures_of(const struct lp_run_node *node)
         .blocked_seen = phase->blocked_known,
         .preempted_seen = phase->preempted_known,
         .is_thread = phase->is_thread,
+        .async_work = phase->async_work,
     };
+}
+
+static int merge_device_time(struct lp_run_node *node, const struct lp_run_device_time *from)
+{
+    struct lp_run_device_time *time = lp_run_tree_device_time(node);
+    if (!time)
+        return -1;
+    time->calls = lp_run_sum(time->calls, from->calls, &node->phase.saturated);
+    time->ns = lp_run_sum(time->ns, from->ns, &node->phase.saturated);
+    return lp_run_hist_merge(&time->hist, &from->hist, &node->phase.saturated);
 }
 
 static int merge_node(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_node *from)
@@ -195,6 +214,8 @@ static int merge_node(struct lp_run_tree *tree, struct lp_run_node *node, const 
     lp_run_spread_merge(&node->phase.spread, &from->phase.spread);
     lp_run_spread_add(&node->phase.spread, &from->share);
     if (lp_run_hist_merge(&node->phase.hist, &from->phase.hist, &node->phase.saturated) < 0)
+        return -1;
+    if (from->phase.device_time && merge_device_time(node, from->phase.device_time) < 0)
         return -1;
     for (const struct lp_run_tally_node *tally = from->tallies; tally; tally = tally->next)
         if (merge_tally(tree, node, tally) < 0)

@@ -33,7 +33,7 @@ struct lp_run_figures {
     uint64_t blocked_ns, preempted_ns;
     bool cpu_seen;                     /* CPU time was asked for. */
     bool blocked_seen, preempted_seen; /* They were measured, of some of the wait. */
-    bool is_thread;
+    bool is_thread, async_work;
 };
 
 struct lp_run_tally {
@@ -51,6 +51,8 @@ struct lp_run_node *lp_run_tree_child(struct lp_run_tree *tree, struct lp_run_no
 
 void lp_run_tree_add(struct lp_run_node *node, const struct lp_run_figures *figures);
 int lp_run_tree_add_hist(struct lp_run_node *node, unsigned bucket, uint64_t count);
+/* The phase's device time, which is then there, is to be added to; NULL without memory. */
+struct lp_run_device_time *lp_run_tree_device_time(struct lp_run_node *node);
 int lp_run_tree_count(struct lp_run_tree *tree, struct lp_run_node *node, const struct lp_run_tally *tally);
 
 /* Notes that the worker of that number (from 1, another for each worker) has this path. Before its figures are added:

@@ -10,6 +10,7 @@
 
 #include "worker/adopt.h"
 #include "worker/children.h"
+#include "worker/device_time.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
@@ -53,6 +54,7 @@ static int finish(struct lp_worker *worker)
         lp_image_unlink(&worker->recorder.image);
     else
         lp_image_abandon(&worker->recorder.image);
+    lp_describe_at_last(worker);
     adopt_dead(worker);
     return why;
 }
@@ -70,6 +72,8 @@ int lp_worker_finish(struct lp_worker *worker)
 static void stop(struct lp_worker *worker)
 {
     lp_recorder_stop(&worker->recorder);
+    lp_device_time_collect(true);
+    lp_device_time_forget(&worker->recorder);
     if (!worker->foreign) {
         struct lp_header *header = lp_image_header(&worker->recorder.image);
         header->closed_at = lp_stamp_now();

@@ -231,14 +231,14 @@ static void emit_if(struct lp_emit *emit, const char *key, uint64_t value)
     lp_emit_u64(emit, value);
 }
 
-static void emit_histogram(struct lp_emit *emit, const struct lp_hist_copy *hist)
+static void emit_histogram(struct lp_emit *emit, const char *key, const struct lp_hist_copy *hist)
 {
     bool any = false;
     for (unsigned i = 0; i < sizeof hist->counts / sizeof hist->counts[0]; i++) {
         if (hist->counts[i] == 0)
             continue;
         if (!any) {
-            lp_emit_key(emit, "hist");
+            lp_emit_key(emit, key);
             lp_emit_string_begin(emit);
         } else {
             lp_emit_raw(emit, " ", 1);
@@ -437,6 +437,37 @@ static void emit_figures(struct lp_emit *emit, const struct lp_view *view, const
         emit_if(emit, "stride", core->stride);
 }
 
+/* Absent where it was not asked for; of no entry known: zero calls. */
+static void emit_device_time(struct lp_emit *emit, const struct lp_view *view, const struct lp_node *node)
+{
+    struct lp_hist_copy hist;
+    uint32_t stride = GET(node->core.stride);
+    const struct lp_extra *extra =
+        lp_view_at(view, atomic_load_explicit(&node->extra, memory_order_acquire), sizeof *extra);
+    uint32_t flags = extra ? GET(extra->flags) : 0;
+    stride = stride ? stride : 1;
+    if (flags & LP_EXTRA_GPU) {
+        lp_emit_key(emit, "gpu_calls");
+        lp_emit_u64(emit, scaled(GET(extra->gpu_calls), stride));
+        lp_emit_key(emit, "gpu_ns");
+        lp_emit_u64(emit, scaled(GET(extra->gpu_ns), stride));
+    }
+    const struct lp_gpu_hist *octaves =
+        flags & LP_EXTRA_GPU
+            ? lp_view_at(view, atomic_load_explicit(&extra->gpu_hist, memory_order_acquire), sizeof *octaves)
+            : NULL;
+    if (octaves) {
+        lp_view_octaves(view, octaves->octaves, false, &hist);
+        for (size_t i = 0; i < sizeof hist.counts / sizeof hist.counts[0]; i++)
+            hist.counts[i] = scaled(hist.counts[i], stride);
+        emit_histogram(emit, "gpu_hist", &hist);
+    }
+    if (flags & LP_EXTRA_ASYNC_WORK) {
+        lp_emit_key(emit, "async_work");
+        lp_emit_bool(emit, true);
+    }
+}
+
 static void emit_node(struct lp_emit *emit, const struct open_stacks *open, const struct lp_node *node, lp_ref ref)
 {
     struct node_figures figures;
@@ -454,7 +485,8 @@ static void emit_node(struct lp_emit *emit, const struct open_stacks *open, cons
         take_figures(&figures, open, node, ref);
         emit_figures(emit, view, &figures);
         emit_waits(emit, GET(open->slot->wait_source), &figures);
-        emit_histogram(emit, &figures.hist);
+        emit_histogram(emit, "hist", &figures.hist);
+        emit_device_time(emit, view, node);
     }
     emit_counters(emit, view, node, open->budget);
     lp_emit_close(emit, '}');

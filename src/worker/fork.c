@@ -8,6 +8,7 @@
 
 #include "process/cuda.h"
 #include "worker/children.h"
+#include "worker/device_time.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
@@ -39,6 +40,7 @@ static void make_locks_anew(void)
         worker->gpus = NULL; /* not freed: the heap may be as its threads left it */
     }
     lp_cuda_after_fork();
+    lp_device_time_after_fork();
     lp_record_make_locks_anew();
     lp_signals_after_fork();
     lp_own_io_after_fork();
@@ -141,11 +143,13 @@ static void after_fork_in_child(void)
 {
     lp_record_after_fork_in_child();
     lp_cuda_after_fork();
+    lp_device_time_after_fork();
     lp_signals_after_fork();
     lp_own_io_after_fork();
     lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);
+        lp_describe_after_fork(worker);
         forget_gpus(worker);
         pthread_mutex_init(&worker->flush, NULL);
         pthread_mutex_init(&worker->shown, NULL);

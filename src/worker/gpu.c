@@ -96,7 +96,7 @@ static void emit_fact(struct lp_emit *emit, const struct fact *fact)
     emit_text_or_null(emit, "name", fact->name);
     emit_text_or_null(emit, "uuid", fact->uuid);
     lp_emit_key(emit, "memory_bytes");
-    if (fact->memory_bytes == LP_GPU_UNKNOWN)
+    if (fact->memory_bytes > INT64_MAX) /* not known, or none */
         lp_emit_null(emit);
     else
         lp_emit_u64(emit, fact->memory_bytes);

@@ -14,6 +14,7 @@
 #include "base/emit.h"
 #include "process/identity.h"
 #include "process/stamp.h"
+#include "worker/describe.h"
 #include "worker/gpu.h"
 #include "worker/own_io.h"
 #include "worker/sample.h"
@@ -55,6 +56,7 @@ struct lp_worker {
     enum lp_run_id_origin run_id_origin;
     bool thread_names, measure_pss;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
+    bool (*device_memory)(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
     void (*flushed)(void *context);
@@ -74,6 +76,7 @@ struct lp_worker {
     pthread_mutex_t flush; /* guards the worker's file; held as long as a file server takes */
     pthread_mutex_t shown; /* guards the coming of another image, against who reads it in memory; taken last */
     struct lp_keeper keeper;
+    struct lp_describer describer;
     bool listed;          /* guarded by flush: the run stands in metadata.json, or it is not to be tried again */
     bool foreign;         /* guarded by life: in a forked child, or deferred, before its first phase */
     _Atomic bool closing; /* no call of flushed begins any more */
@@ -110,6 +113,12 @@ void lp_worker_file_samples(struct lp_worker *worker);
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
    opening. */
 int lp_metadata_add(struct lp_worker *worker);
+/* Adds the provenance, a JSON value, to the run's entry unless it has one. 0, or -1 with errno set; waits half a second for
+   others. */
+struct lp_metadata_place {
+    const char *run_dir, *run_id, *worker; /* Borrowed; the worker's name */
+};
+int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len);
 /* Removes what a worker that died in the middle of that has left beside metadata.json. */
 void lp_metadata_clean(const char *run_dir, const char *worker);
 

@@ -18,6 +18,8 @@
 #define LONGEST_NAP_NS 5000000
 #define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
 #define CLOSE_WAIT_SECONDS 5
+#define DESCRIPTION_NS 100000000u /* what the first sample waits for */
+#define DESCRIPTION_LOOK_NS 2000000u
 
 uint64_t lp_monotonic_ns(void)
 {
@@ -180,17 +182,29 @@ static void *leave(struct lp_worker *worker)
     return NULL;
 }
 
+/* The kernel adds what git has moved to this process's own counters when it ends. Before the first sample that is part of
+   no interval. */
+static void let_git_end(struct lp_worker *worker)
+{
+    uint64_t until_ns = lp_monotonic_ns() + DESCRIPTION_NS, now;
+    while (lp_describe_runs(worker) && (now = lp_monotonic_ns()) < until_ns && !write_is_due(&worker->keeper))
+        if (stopped_before(&worker->keeper, now + DESCRIPTION_LOOK_NS))
+            return;
+}
+
 static void *keep(void *context)
 {
     struct lp_worker *worker = context;
     struct lp_keeper *keeper = &worker->keeper;
     pthread_setname_np(pthread_self(), "lp-keeper");
+    lp_describe_go_on(worker);
     prctl(PR_SET_TIMERSLACK, 1UL);
     if (worker->recorder.measure_cpu)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
     bool looked_around = false;
     atomic_store(&keeper->serves, gettid());
+    let_git_end(worker);
     do {
         struct lp_stamp stamp = lp_stamp_now();
         uint64_t now = stamp.monotonic_ns, requested = atomic_load(&keeper->requested);
@@ -204,6 +218,7 @@ static void *keep(void *context)
             lp_worker_file_samples(worker);
         atomic_store(&keeper->served, requested);
         see_to_others(worker, flush_is_due, &looked_around);
+        lp_describe_go_on(worker);
         if (flush_is_due) {
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);

@@ -1,5 +1,6 @@
 /*
- * metadata.json: one line per run id (docs/format.md), added by the run's first worker; others may note a text in it.
+ * metadata.json: one line per run id (docs/format.md), added by the run's first worker, which later adds to it what the
+ * run came from; any worker may note a text in it.
  *
  * Many ranks may start at once, on file systems where locks lie; what is right everywhere is that O_EXCL creates a file
  * once and that rename replaces it whole. So a lock file is the lock, a line is added to a copy, and the copy is renamed
@@ -23,6 +24,7 @@
 #define LOCK_TRIES 100
 #define LOCK_PAUSE_NS 50000000
 #define STALE_TRIES 40
+#define DESCRIBE_TRIES 10
 
 static const char opening[] = "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n";
 static const char ending[] = "\n}}\n";
@@ -69,12 +71,13 @@ static char *read_whole(int folder, size_t *len)
     return text;
 }
 
-static bool has_run(const char *text, const char *key)
+/* The line of a run; NULL if there is none. */
+static const char *line_of_run(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
     while (found && (found == text || found[-1] != '\n' || found[strlen(key)] != ':'))
         found = strstr(found + 1, key);
-    return found != NULL;
+    return found;
 }
 
 /* Where the next line goes: the end of the last one; 0 if this is not a file as we write it. */
@@ -105,27 +108,28 @@ static void next_lock_name(char name[64], const char *worker)
     snprintf(name, 64, LOCK ".%s", digits_of(worker));
 }
 
-struct piece {
-    const char *bytes; /* Borrowed. */
+/* The file is the parts, one after the other. */
+struct part {
+    const char *bytes;
     size_t len;
 };
 
-static int write_pieces(int fd, const struct piece *pieces, size_t n)
+static int write_parts(int fd, const struct part *parts, size_t n)
 {
     int failed = 0;
     for (size_t i = 0; i < n && !failed; i++)
-        failed = lp_write_all(&fd, pieces[i].bytes, pieces[i].len);
-    return failed;
+        failed = lp_write_all(&fd, parts[i].bytes, parts[i].len);
+    return failed ? failed : fsync(fd);
 }
 
-static int write_whole(int folder, const struct lp_worker *worker, const struct piece *pieces, size_t n)
+static int write_whole(int folder, const char *worker, const struct part *parts, size_t n)
 {
     char temporary[64];
-    temporary_name(temporary, worker->name);
+    temporary_name(temporary, worker);
     int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
-    int failed = write_pieces(fd, pieces, n) || fsync(fd);
+    int failed = write_parts(fd, parts, n);
     int why = errno;
     close(fd);
     if (!failed && renameat(folder, temporary, folder, "metadata.json") == 0) {
@@ -138,39 +142,97 @@ static int write_whole(int folder, const struct lp_worker *worker, const struct 
     return -1;
 }
 
-static int add_locked(int folder, const struct lp_worker *worker)
+/* The run's id as it stands before its entry, to be freed; NULL if memory is short. */
+static char *key_of(const char *run_id)
 {
-    struct lp_buffer key = {0}, line = {0};
+    struct lp_buffer key = {0};
     struct lp_emit emit;
-    size_t len = 0;
-    int failed = -1;
-    char *text = read_whole(folder, &len);
-    if (!text && errno)
-        return -1;
     lp_emit_init(&emit, lp_buffer_put, &key);
-    lp_emit_string(&emit, worker->run_id);
-    if (lp_emit_end(&emit) != 0)
-        goto done;
-    if (text && has_run(text, key.bytes)) {
-        failed = 0;
-        goto done;
-    }
+    lp_emit_string(&emit, run_id);
+    if (lp_emit_end(&emit) == 0)
+        return key.bytes;
+    free(key.bytes);
+    return NULL;
+}
+
+static int add_line(int folder, const struct lp_worker *worker, const char *kept, size_t kept_len)
+{
+    struct lp_buffer line = {0};
+    struct lp_emit emit;
     lp_emit_init(&emit, lp_buffer_put, &line);
     emit_line(&emit, worker);
-    if (lp_emit_end(&emit) != 0)
-        goto done;
-    size_t kept = text ? end_of_lines(text, len) : 0;
-    if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
-        renameat(folder, "metadata.json", folder, "metadata.json.damaged");
-    const struct piece pieces[] = {{kept ? text : opening, kept ? kept : sizeof opening - 1},
-                                   {",\n", kept ? 2 : 0},
-                                   {line.bytes, line.len},
-                                   {ending, sizeof ending - 1}};
-    failed = write_whole(folder, worker, pieces, sizeof pieces / sizeof *pieces);
-done:
-    free(text);
-    free(key.bytes);
+    int failed = lp_emit_end(&emit);
+    if (!failed)
+        failed = write_whole(folder, worker->name,
+                             (const struct part[]){{kept_len ? kept : opening, kept_len ? kept_len : sizeof opening - 1},
+                                                   {",\n", kept_len ? 2 : 0},
+                                                   {line.bytes, line.len},
+                                                   {ending, sizeof ending - 1}},
+                             4);
     free(line.bytes);
+    return failed;
+}
+
+/* *added: whether it was not there yet. */
+static int add_locked(int folder, const struct lp_worker *worker, bool *added)
+{
+    size_t len = 0;
+    int failed = -1;
+    char *key = key_of(worker->run_id), *text = key ? read_whole(folder, &len) : NULL;
+    *added = false;
+    if (key && text && line_of_run(text, key)) {
+        failed = 0;
+    } else if (key && (text || !errno)) {
+        size_t kept = text ? end_of_lines(text, len) : 0;
+        if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
+            renameat(folder, "metadata.json", folder, "metadata.json.damaged");
+        failed = add_line(folder, worker, text, kept);
+        *added = failed == 0;
+    }
+    int why = errno;
+    free(text);
+    free(key);
+    errno = why;
+    return failed;
+}
+
+/* Where the members of the run's entry end: at the end of its line, but for a comma. NULL: not in a file as we write it. */
+static const char *end_of_entry(const char *text, size_t len, const char *key)
+{
+    const char *line = end_of_lines(text, len) ? line_of_run(text, key) : NULL;
+    if (!line)
+        return NULL;
+    const char *end = line + strcspn(line, "\n") - 1;
+    end -= *end == ',';
+    return end > line && *end == '}' ? end : NULL;
+}
+
+/* Adds ,"name":value to the run's entry, unless something of that name is there: in a text its quotes would have
+   backslashes. */
+static int add_member_locked(int folder, const struct lp_metadata_place *place, const struct lp_buffer *name,
+                             const struct part *value)
+{
+    size_t len = 0;
+    int failed = -1;
+    char *key = key_of(place->run_id), *text = key ? read_whole(folder, &len) : NULL;
+    const char *end = text ? end_of_entry(text, len, key) : NULL;
+    size_t kept = end ? (size_t)(end - text) : 0, line = kept;
+    while (line > 0 && text[line - 1] != '\n')
+        line--;
+    if (!text)
+        errno = errno ? errno : ENOENT;
+    else if (!end)
+        errno = EINVAL;
+    else if (memmem(text + line, kept - line, name->bytes, name->len))
+        failed = 0;
+    else
+        failed = write_whole(
+            folder, place->worker,
+            (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4);
+    int why = errno;
+    free(text);
+    free(key);
+    errno = why;
     return failed;
 }
 
@@ -209,10 +271,10 @@ static void pause_a_little(void)
 
 /* Puts a lock of our own in the place of a dead process's, and waits whether it stays: several may try at once, and the
    last one has it. */
-static bool take_over(int folder, const struct lp_worker *worker, struct stat *st)
+static bool take_over(int folder, const char *worker, struct stat *st)
 {
     char name[64];
-    next_lock_name(name, worker->name);
+    next_lock_name(name, worker);
     if (!create(folder, name, st))
         return false;
     if (renameat(folder, name, folder, LOCK) != 0) {
@@ -224,27 +286,23 @@ static bool take_over(int folder, const struct lp_worker *worker, struct stat *s
 }
 
 /* True without taking the lock if the run is there already, as it is for all workers but the first. */
-static bool known(int folder, const struct lp_worker *worker)
+static bool known(int folder, const char *run_id)
 {
-    struct lp_buffer key = {0};
-    struct lp_emit emit;
     size_t len = 0;
-    lp_emit_init(&emit, lp_buffer_put, &key);
-    lp_emit_string(&emit, worker->run_id);
-    char *text = lp_emit_end(&emit) == 0 ? read_whole(folder, &len) : NULL;
-    bool found = text && has_run(text, key.bytes);
+    char *key = key_of(run_id), *text = key ? read_whole(folder, &len) : NULL;
+    bool found = text && line_of_run(text, key);
     free(text);
-    free(key.bytes);
+    free(key);
     return found;
 }
 
-/* Takes the lock file, *lock being its identity, or finds that another worker of the run has added it meanwhile (added
-   NULL: does not look). A lock that does not change for two seconds belongs to the dead. */
-static int take_lock(int folder, const struct lp_worker *worker, struct stat *lock, bool *added)
+/* Takes the lock file, *lock being its identity; or finds, where added is given, that another worker of the run has added
+   it meanwhile. A lock that does not change for two seconds belongs to the dead. */
+static int take_lock(int folder, const struct lp_metadata_place *place, struct stat *lock, int tries, bool *added)
 {
     struct stat before = {0}, now;
     int unchanged = 0;
-    for (int i = 0; i < LOCK_TRIES; i++) {
+    for (int i = 0; i < tries; i++) {
         if (create(folder, LOCK, lock))
             return 0;
         if (errno != EEXIST)
@@ -254,11 +312,11 @@ static int take_lock(int folder, const struct lp_worker *worker, struct stat *lo
                         now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;
             unchanged = same ? unchanged + 1 : 0;
             before = now;
-            if (unchanged >= STALE_TRIES && take_over(folder, worker, lock))
+            if (unchanged >= STALE_TRIES && take_over(folder, place->worker, lock))
                 return 0;
         }
         pause_a_little();
-        if (added && (*added = known(folder, worker)))
+        if (added && (*added = known(folder, place->run_id)))
             return 0;
     }
     errno = EBUSY;
@@ -268,19 +326,22 @@ static int take_lock(int folder, const struct lp_worker *worker, struct stat *lo
 int lp_metadata_add(struct lp_worker *worker)
 {
     struct stat lock;
-    bool added;
+    bool added, by_us = false;
     worker->listed = false;
     int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
     int failed = 0;
-    added = known(folder, worker);
+    const struct lp_metadata_place place = {worker->run_dir, worker->run_id, worker->name};
+    added = known(folder, worker->run_id);
     if (!added)
-        failed = take_lock(folder, worker, &lock, &added);
+        failed = take_lock(folder, &place, &lock, LOCK_TRIES, &added);
     if (!added && !failed) {
-        failed = add_locked(folder, worker);
+        failed = add_locked(folder, worker, &by_us);
         release_lock(folder, &lock);
     }
+    if (by_us)
+        lp_describe_want(worker);
     int why = errno;
     close(folder);
     worker->listed = !failed || why == EBUSY; /* who waited for the lock in vain does not wait at each write */
@@ -288,84 +349,51 @@ int lp_metadata_add(struct lp_worker *worker)
     return failed;
 }
 
-/* The end of the run's line, its last brace, in a file as we write it; NULL if it is not there. */
-static const char *end_of_line(const char *text, size_t len, const char *key)
+static int emit_name(struct lp_buffer *name, const char *text)
 {
-    size_t end = end_of_lines(text, len);
-    if (!end || !has_run(text, key))
-        return NULL;
-    const char *line = strstr(text, key);
-    while (line[-1] != '\n' || line[strlen(key)] != ':')
-        line = strstr(line + 1, key);
-    const char *last = memchr(line, '\n', len - (size_t)(line - text));
-    last -= last[-1] == ',' ? 2 : 1;
-    return *last == '}' ? last : NULL;
+    struct lp_emit emit;
+    lp_emit_init(&emit, lp_buffer_put, name);
+    lp_emit_raw(&emit, ",", 1);
+    lp_emit_string(&emit, text);
+    lp_emit_raw(&emit, ":", 1);
+    return lp_emit_end(&emit);
 }
 
-/* Adds the member to the run's line, unless a line of such a member is there. The quotes of a key stand in no text. */
-static int note_locked(int folder, const struct lp_worker *worker, const struct lp_buffer *run,
-                       const struct lp_buffer *key, const struct lp_buffer *member)
+static int add_member(const struct lp_metadata_place *place, const char *name, const struct part *value, int tries)
 {
-    size_t len = 0;
-    char *text = read_whole(folder, &len);
-    if (!text)
-        return -1;
-    int failed = 0;
-    const char *last = end_of_line(text, len, run->bytes);
-    if (!last) {
-        failed = -1;
-        errno = EINVAL;
-    } else {
-        const char *line = last;
-        while (line[-1] != '\n')
-            line--;
-        if (!memmem(line, (size_t)(last - line), key->bytes, key->len)) {
-            const struct piece pieces[] = {
-                {text, (size_t)(last - text)}, {member->bytes, member->len}, {last, len - (size_t)(last - text)}};
-            failed = write_whole(folder, worker, pieces, sizeof pieces / sizeof *pieces);
-        }
+    struct stat lock;
+    struct lp_buffer emitted = {0};
+    int failed = -1;
+    int folder = open(place->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && emit_name(&emitted, name) == 0 && take_lock(folder, place, &lock, tries, NULL) == 0) {
+        failed = add_member_locked(folder, place, &emitted, value);
+        release_lock(folder, &lock);
     }
     int why = errno;
-    free(text);
+    free(emitted.bytes);
+    if (folder >= 0)
+        close(folder);
     errno = why;
     return failed;
 }
 
-/* The run's key, `,"key":`, and that with its text. */
-static int emit_member(const struct lp_worker *worker, const char *key, const char *note, struct lp_buffer buffers[3])
+int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len)
 {
-    struct lp_emit emit;
-    lp_emit_init(&emit, lp_buffer_put, &buffers[0]);
-    lp_emit_string(&emit, worker->run_id);
-    int failed = lp_emit_end(&emit);
-    for (int i = 1; i <= 2; i++) {
-        lp_emit_init(&emit, lp_buffer_put, &buffers[i]);
-        lp_emit_raw(&emit, ",", 1);
-        lp_emit_string(&emit, key);
-        lp_emit_raw(&emit, ":", 1);
-        emit.comma = false;
-        if (i == 2)
-            lp_emit_string(&emit, note);
-        failed = lp_emit_end(&emit) || failed;
-    }
-    return failed ? -1 : 0;
+    return add_member(place, "provenance", &(struct part){provenance, len}, DESCRIBE_TRIES);
 }
 
 int lp_metadata_note(struct lp_worker *worker, const char *key, const char *note)
 {
-    struct lp_buffer buffers[3] = {0};
-    struct stat lock;
-    int failed = -1;
-    int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0 && emit_member(worker, key, note, buffers) == 0 && take_lock(folder, worker, &lock, NULL) == 0) {
-        failed = note_locked(folder, worker, &buffers[0], &buffers[1], &buffers[2]);
-        release_lock(folder, &lock);
-    }
+    const struct lp_metadata_place place = {worker->run_dir, worker->run_id, worker->name};
+    struct lp_buffer value = {0};
+    struct lp_emit emit;
+    lp_emit_init(&emit, lp_buffer_put, &value);
+    lp_emit_string(&emit, note);
+    int failed = lp_emit_end(&emit);
+    if (!failed)
+        failed = add_member(&place, key, &(struct part){value.bytes, value.len}, LOCK_TRIES);
     int why = errno;
-    for (int i = 0; i < 3; i++)
-        free(buffers[i].bytes);
-    if (folder >= 0)
-        close(folder);
+    free(value.bytes);
     errno = why;
     return failed;
 }

@@ -241,13 +241,19 @@ static uint32_t narrow(uint64_t value, uint32_t largest)
     return value == LP_USAGE_UNKNOWN ? LP_NOT_MEASURED_U32 : value < largest ? (uint32_t)value : largest;
 }
 
+static void take_device_memory(struct lp_worker *worker, struct lp_process_row *row)
+{
+    if (worker->device_memory &&
+        worker->device_memory(!atomic_load(&worker->closing), &row->cuda_allocated_bytes, &row->cuda_reserved_bytes))
+        return;
+    row->cuda_allocated_bytes = row->cuda_reserved_bytes = LP_NOT_MEASURED;
+}
+
 void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
 {
     struct lp_usage usage;
     struct lp_process_row row = {
         .monotonic_ns = now_ns,
-        .cuda_allocated_bytes = LP_NOT_MEASURED,
-        .cuda_reserved_bytes = LP_NOT_MEASURED,
         .sequence = worker->sampler.sequence,
     };
     struct lp_own_io sampling = lp_own_io_begin();
@@ -264,6 +270,7 @@ void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
     row.threads = threads == LP_NOT_MEASURED_U32 ? LP_NOT_MEASURED_U16 : (uint16_t)threads;
     row.run_delay_ns = run_delay(worker);
     take_io(worker, &row, &sampling);
+    take_device_memory(worker, &row); /* last: it may take some milliseconds */
     if (lp_ring_put(&worker->recorder.image, LP_RING_PROCESS, ROWS, sizeof row, &row))
         worker->sampler.sequence++;
 }

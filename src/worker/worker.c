@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/device_time.h"
 #include "worker/internal.h"
 #include "worker/signals.h"
 
@@ -129,6 +130,7 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->role_len = options->role_len;
     worker->runtime = options->runtime ? copy_bytes(options->runtime, strlen(options->runtime)) : NULL;
     worker->thread_names = options->thread_names;
+    worker->device_memory = options->device_memory;
     worker->measure_pss = options->measure_pss;
     worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
@@ -153,6 +155,7 @@ static void free_parts(struct lp_worker *worker)
     free(worker->run_id);
     free(worker->role);
     free(worker->runtime);
+    lp_describe_release(&worker->describer);
     free(worker->folder);
     free(worker->path);
     free(worker);
@@ -193,6 +196,7 @@ static int open_worker(struct lp_worker **opened, const struct lp_worker_options
     pthread_mutex_init(&worker->flush, NULL);
     pthread_mutex_init(&worker->shown, NULL);
     lp_keeper_init(&worker->keeper);
+    lp_describe_init(worker);
     lp_metadata_add(worker);
     if (options->deferred)
         lay_aside(worker);
@@ -245,7 +249,10 @@ static bool nothing_here(struct lp_worker *worker)
 
 int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size)
 {
-    if (nothing_here(worker) || lp_worker_flush(worker) == 0)
+    if (nothing_here(worker))
+        return LP_WORKER_OK;
+    lp_device_time_collect(true);
+    if (lp_worker_flush(worker) == 0)
         return LP_WORKER_OK;
     return lp_worker_explain_write(worker, message, message_size);
 }
@@ -266,6 +273,7 @@ void lp_worker_dispose(struct lp_worker *worker)
 {
     if (worker->flushed_release)
         worker->flushed_release(worker->flushed_context);
+    lp_device_time_forget(&worker->recorder);
     lp_recorder_release(&worker->recorder);
     lp_image_destroy(&worker->recorder.image);
     pthread_mutex_destroy(&worker->life);

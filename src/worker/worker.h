@@ -43,6 +43,9 @@ struct lp_worker_options {
     bool deferred;              /* no image and no file before the first phase, as in a forked child */
     double snapshot_interval_s; /* 0: no periodic flush */
     double sample_interval_s;   /* 0: no samples */
+    /* What a framework's allocator holds of the devices; false: not known. Called at each sample on the keeper's thread, so it
+       may wait some milliseconds, but for nothing that the program holds. ask: the program runs on. NULL: not known. */
+    bool (*device_memory)(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
     /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
@@ -102,6 +105,13 @@ void lp_worker_pause_calls(void);
    host may count threads there. But soon is called there, to see to it. */
 void lp_worker_resume(void);
 void lp_worker_resume_by(void (*soon)(void));
+
+/* Whether this worker has made its run's entry in metadata.json, and is to say there what the run came from. */
+bool lp_worker_describes(const struct lp_worker *worker);
+/* What it cannot know by itself, before the first phase; later it does nothing. source_folder: absolute, where the source
+   of the program is; NULL: where the program is. packages: names and versions in turn, each ended by NUL; an empty version
+   is one that is not known. */
+void lp_worker_describe(struct lp_worker *worker, const char *source_folder, const char *packages, size_t packages_len);
 
 /* Borrowed; they change in a forked child at its first phase. */
 /* Adds "key":"note" to what metadata.json says of the worker's run, if it says nothing of that key. 0, or -1 with errno:

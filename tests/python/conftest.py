@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from frameworks import ANY, ASYNCIO, Main
+from gpu import FakeGpu, build
 
 from lineprofiler import accounting
 from lineprofiler.accounting import Profiler, Run, merge_run
@@ -168,6 +169,17 @@ def faulty_calls(tmp_path_factory: pytest.TempPathFactory) -> str:
     command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)]
     subprocess.run(command, check=True)
     return str(library)
+
+
+@pytest.fixture(scope="session")
+def fake_gpu_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("fake_gpu"))
+
+
+@pytest.fixture
+def fake_gpu(fake_gpu_libraries: Path, tmp_path: Path) -> FakeGpu:
+    """Stand-ins for NVIDIA's libraries, in the environment that they give to child processes."""
+    return FakeGpu(fake_gpu_libraries, tmp_path)
 
 
 @pytest.fixture

@@ -98,6 +98,8 @@ static void test_figures(void **state)
     assert_null_at(json, "roles 0 phases 2 cpu_ns"); /* B7 */
     assert_null_at(json, "roles 0 phases 2 wait_ns");
     assert_null_at(json, "roles 0 phases 2 wait_share");
+    assert_null_at(json, "roles 0 phases 1 blocked_ns"); /* not asked: not 0 */
+    assert_null_at(json, "roles 0 phases 1 preempted_share");
     assert_text(json, "roles 0 phases 2 counters 0 name", "samples");
     assert_integer(json, "roles 0 phases 2 counters 0 total", 1400);
     assert_real(json, "roles 0 phases 2 counters 0 rate_per_s", 20);

@@ -231,6 +231,53 @@ static void test_cpu_that_was_not_measured(void **state)
                           "  wait n/a    not measured: there are no CPU times for it\n");
 }
 
+/* Sixteen actors on eight cores, a slow queue, and what nobody measured; the largest part first. */
+static void test_why_a_phase_waited(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double wait, blocked, preempted;
+        bool no_blocked;
+    } phases[] = {
+        {"mcts", 0.6, 0.06, 0.52, false},    {"queue_wait", 0.6, 0.59, 0.01, false}, {"await", 0.9, 0.02, 0.001, false},
+        {"no_schedstat", 0.5, 0, 0.3, true}, {"unknown", 0.5, 0, 0, false},          {"busy", 0.05, 0.05, 0, false},
+    };
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "actor");
+    model_worker(&model, role, "node07");
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        struct lp_run_phase *phase = model_phase(&model, role->tree, phases[i].name);
+        model_entries(&model, phase, 2, 1 * S, phases[i].wait);
+        phase->blocked_ns = (uint64_t)(phases[i].blocked * 2 * (double)S);
+        phase->preempted_ns = (uint64_t)(phases[i].preempted * 2 * (double)S);
+        phase->blocked_known = !phases[i].no_blocked;
+        phase->preempted_known = true;
+    }
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    const char *dominant = strstr(text, "DOMINANT PHASES");
+    assert_non_null(dominant);
+    assert_string_equal(dominant, "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
+                                  "mcts                                2.0s     60%   973.1ms      1.0s           2\n"
+                                  "    wait 60%: 52% preempted - more busy threads than cores; 6% blocked;\n"
+                                  "      2% not known\n"
+                                  "queue_wait                          2.0s     60%   973.1ms      1.0s           2\n"
+                                  "    wait 60%: 59% blocked; 1% preempted\n"
+                                  "await                               2.0s     90%   973.1ms      1.0s           2\n"
+                                  "    wait 90%: 2% blocked; 88% not known\n"
+                                  "no_schedstat                        2.0s     50%   973.1ms      1.0s           2\n"
+                                  "    wait 50%: 30% preempted - more busy threads than cores; 20% not known\n"
+                                  "unknown                             2.0s     50%   973.1ms      1.0s           2\n"
+                                  "busy                                2.0s      5%   973.1ms      1.0s           2\n"
+                                  "\n"
+                                  "  self        wall time outside child phases, summed over processes and threads\n"
+                                  "  wait        % of the phase's wall time, child phases included, that its thread\n"
+                                  "              spent off the CPU\n"
+                                  "  wait n%:    why: blocked, the thread had given its core up; preempted, it\n"
+                                  "              could have run but found no core; % of the same wall time\n");
+}
+
 static void test_a_process_is_named_as_other_tools_do(void **state)
 {
     (void)state;
@@ -502,6 +549,71 @@ static void test_numbers_are_never_cut(void **state)
                           "              each one; what one count() added\n");
 }
 
+static struct lp_run_backend *model_backend(struct model *model, size_t worker, enum lp_run_backend_state state)
+{
+    struct lp_run *run = model->run;
+    run->backends = model_append(model, run->backends, run->n_backends, sizeof *run->backends);
+    struct lp_run_backend *backend = &run->backends[run->n_backends++];
+    backend->state = state;
+    backend->worker_index = worker;
+    backend->worker = model_text(model, "w_20260813T2241-471c94_4711_0a1b2c3d");
+    backend->role = model_text(model, "actor");
+    backend->backend = model_text(model, "torch");
+    backend->window_phase = model_text(model, "iteration");
+    backend->start = 100;
+    backend->end = 110;
+    backend->entries = 110;
+    return backend;
+}
+
+/* K9 */
+static void test_artifacts_of_backends(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *actor = model_role(&model, "actor");
+    model_worker(&model, actor, "node07");
+    model_worker(&model, actor, "node08");
+    struct lp_run_backend *item = model_backend(&model, 0, LP_BACKEND_WRITTEN);
+    item->path = model_string(&model, "backend/torch_trace.w_1.json");
+    item->bytes = 1200000;
+    item = model_backend(&model, 1, LP_BACKEND_WRITTEN);
+    item->path = model_string(&model, "backend/torch_trace.w_2.json");
+    item->entries = 100;
+    item->reason = model_text(&model, "closed early");
+    item->errors = 2;
+    item->error = model_text(&model, "OSError: x");
+    for (int i = 0; i < 3; i++)
+        model_backend(&model, SIZE_MAX, LP_BACKEND_NONE)->reason = model_text(&model, "no package");
+    model_backend(&model, 1, LP_BACKEND_OPEN);
+    model_backend(&model, 1, LP_BACKEND_OPEN)->cut_off = true;
+    model_backend(&model, 1, LP_BACKEND_MISSING)->path = model_string(&model, "backend/a");
+    item = model_backend(&model, SIZE_MAX, LP_BACKEND_UNREADABLE);
+    item->role = item->backend = item->window_phase = (struct lp_text){0};
+    item->path = model_string(&model, "backend/w_5.json");
+    item->reason = model_text(&model, "not JSON");
+    const char *text = strstr(write_report(&model, (struct lp_report_options){0}), "BACKEND");
+    assert_non_null(text);
+    assert_string_equal(text, "BACKEND ARTIFACTS\n" RULE
+                              "actor pid 4711 on node07          torch, entries 100-109 of iteration     1.2 MB\n"
+                              "    backend/torch_trace.w_1.json\n"
+                              "actor pid 4711 on node08          torch, entry 100 of iteration              0 B\n"
+                              "    backend/torch_trace.w_2.json: closed early; 2 errors, the last: OSError: x\n"
+                              "actor x3                          torch, entries 100-109 of iteration       none\n"
+                              "    no package\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       open\n"
+                              "    not written yet\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       lost\n"
+                              "    its process ended inside the window: nothing was written\n"
+                              "actor pid 4711 on node08          torch, entries 100-109 of iteration       gone\n"
+                              "    backend/a was written, but is not there any more\n"
+                              "…60813T2241-471c94_4711_0a1b2c3d                                      unreadable\n"
+                              "    backend/w_5.json: not JSON\n"
+                              "  entries inside a window are slowed down by its tool, and kept apart as iteration\n"
+                              "  [torch]; starting and writing is lineprofiler/backend\n");
+}
+
 static void test_many_roles_and_hosts(void **state)
 {
     (void)state;
@@ -625,6 +737,7 @@ int main(void)
         cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_a_run_that_is_still_going),
         cmocka_unit_test(test_cpu_that_was_not_measured),
+        cmocka_unit_test(test_why_a_phase_waited),
         cmocka_unit_test(test_a_process_is_named_as_other_tools_do),
         cmocka_unit_test(test_estimates_say_so),
         cmocka_unit_test(test_estimates_in_sums_say_so),
@@ -633,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_workers_under_other_run_ids_K11),
         cmocka_unit_test(test_most_workers_lost),
         cmocka_unit_test(test_numbers_are_never_cut),
+        cmocka_unit_test(test_artifacts_of_backends),
         cmocka_unit_test(test_many_roles_and_hosts),
         cmocka_unit_test(test_a_wide_page_in_colour),
         cmocka_unit_test(test_colour_adds_nothing),

@@ -113,6 +113,45 @@ static void test_unmeasured_cpu_takes_its_wall_time_out_B7(void **state)
     lp_run_phase_free(root);
 }
 
+/* Not there is not measured, and no zero; together they are at most the wait. */
+static void test_why_it_waited(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.state = "running",
+         .threads = ONE_THREAD(
+             ",{\"parent\":0,\"name\":\"both\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,\"hist\":\"35:1\","
+             "\"blocked_ns\":30,\"preempted_ns\":20,\"open_calls\":1,\"open_wall_ns\":50,\"open_cpu_ns\":10,"
+             "\"open_blocked_ns\":7,\"open_preempted_ns\":5}"
+             ",{\"parent\":0,\"name\":\"open unknown\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,\"hist\":\"35:1\","
+             "\"blocked_ns\":30,\"preempted_ns\":20,\"open_calls\":1,\"open_wall_ns\":50,\"open_cpu_ns\":null,"
+             "\"open_blocked_ns\":7}"
+             ",{\"parent\":0,\"name\":\"one\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,\"hist\":\"35:1\","
+             "\"preempted_ns\":20}"
+             ",{\"parent\":0,\"name\":\"none\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,\"hist\":\"35:1\"}"
+             ",{\"parent\":0,\"name\":\"no cpu\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":null,\"hist\":\"35:1\","
+             "\"blocked_ns\":0,\"preempted_ns\":0}"
+             ",{\"parent\":0,\"name\":\"in flight\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,\"hist\":\"35:1\","
+             "\"blocked_ns\":70,\"preempted_ns\":20}")},
+        {.state = "running",
+         .threads = ONE_THREAD(",{\"parent\":0,\"name\":\"both\",\"calls\":1,\"wall_ns\":100,\"cpu_ns\":40,"
+                               "\"hist\":\"35:1\"}")},
+    };
+    struct lp_run_phase *root = fold(specs, 2, NULL);
+    const struct lp_run_phase *both = phase_at(root, "both");
+    assert_true(both->blocked_known && both->preempted_known); /* of a part, which the wait of the other is not */
+    assert_int_equal(both->blocked_ns, 37);
+    assert_int_equal(both->preempted_ns, 25);
+    assert_int_equal(phase_at(root, "open unknown")->blocked_ns, 30);
+    assert_false(phase_at(root, "one")->blocked_known);
+    assert_true(phase_at(root, "one")->preempted_known);
+    assert_false(phase_at(root, "none")->blocked_known || phase_at(root, "none")->preempted_known);
+    assert_false(phase_at(root, "no cpu")->blocked_known || phase_at(root, "no cpu")->preempted_known);
+    assert_int_equal(phase_at(root, "in flight")->preempted_ns, 20);
+    assert_int_equal(phase_at(root, "in flight")->blocked_ns, 40);
+    lp_run_phase_free(root);
+}
+
 /* Parts of a running worker never exceed the whole. */
 static void test_figures_in_flight_are_evened_out_J5(void **state)
 {
@@ -298,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_open_time_is_part_of_wall_time),
         cmocka_unit_test(test_sums_of_a_worker),
         cmocka_unit_test(test_unmeasured_cpu_takes_its_wall_time_out_B7),
+        cmocka_unit_test(test_why_it_waited),
         cmocka_unit_test(test_figures_in_flight_are_evened_out_J5),
         cmocka_unit_test(test_equal_nodes_and_slots_are_merged),
         cmocka_unit_test(test_thread_names_nest_phases_G4),

@@ -32,7 +32,7 @@ static void begin(struct scene *scene)
 static void add_image(struct scene *scene, const struct spec *spec, enum lp_run_source source)
 {
     char *text = make_document(spec);
-    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/image", text, strlen(text), source), 0);
+    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/image", text, strlen(text), source, NULL), 0);
     free(text);
 }
 
@@ -189,7 +189,7 @@ static void test_an_image_makes_up_for_a_broken_file(void **state)
 
 static void add_broken_image(struct scene *scene)
 {
-    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE), 0);
+    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE, NULL), 0);
 }
 
 static void test_a_file_stands_in_for_a_broken_image(void **state)

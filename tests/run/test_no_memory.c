@@ -69,9 +69,23 @@ void free(void *memory)
     __libc_free(memory);
 }
 
+static void make_backends(const char *folder)
+{
+    static const char note[] =
+        "{\"format\":\"lineprofiler-backend\",\"version\":1,\"worker\":\"w_r1_2_00000002\",\"run_id\":\"r1\","
+        "\"role\":\"learner\",\"backend\":\"torch\",\"window_phase\":\"step\",\"window\":[3,6],\"entries\":6,"
+        "\"state\":\"written\",\"artifact\":\"backend/torch_trace.w_r1_2_00000002.json\",\"bytes\":2,"
+        "\"reason\":\"because\",\"errors\":1,\"error\":\"x\"}";
+    write_bytes(folder, "backend/w_r1_2_00000002.json", note, sizeof note - 1);
+    write_bytes(folder, "backend/torch_trace.w_r1_2_00000002.json", "{}", 2);
+    write_bytes(folder, "backend/w_r1_3_00000003.json", "{}", 2);
+    write_bytes(folder, "backend/viztracer.w_r1_3_00000003.json", "{}", 2);
+}
+
 static char *make_run(void)
 {
     char *folder = make_folder();
+    make_backends(folder);
     static const struct spec specs[] = {
         {.worker = "w_r0_1_00000001", .run_id = "r0", .written_s = 10},
         {.worker = "w_r1_2_00000002", .start_s = 20, .role = "learner", .troubles = "{\"failed_flushes\":2}"},

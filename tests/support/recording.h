@@ -53,7 +53,7 @@ static inline int recording_begin_(void *context)
 }
 
 struct recording_options {
-    bool no_cpu, keep_thread_names, idle;
+    bool no_cpu, keep_thread_names, idle, wait_detail;
     size_t (*thread_name)(void *context, char *name, size_t size);
 };
 
@@ -62,6 +62,7 @@ static inline void recording_open_with(struct recording *recording, const struct
     const struct lp_recorder_hooks hooks = {recording, recording_begin_, options->thread_name};
     atomic_store(&recording->begun, 0);
     assert_int_equal(lp_recorder_init(&recording->recorder, &hooks, !options->no_cpu, options->keep_thread_names), 0);
+    recording->recorder.wait_detail = options->wait_detail;
     assert_int_equal(recording_image_(recording), 0);
     if (!options->idle)
         lp_recorder_start(&recording->recorder);

@@ -410,7 +410,7 @@ static void test_a_hanging_flush_does_not_hang_the_fork(void **state)
     struct lp_worker *worker = worker_open_with(&options);
     atomic_store(&hang, true);
     worker_record(worker, "a");
-    WAIT_UNTIL(atomic_load(&hanging) == 1); /* the keeper, with the file's lock */
+    WAIT_UNTIL(atomic_load(&hanging) == 2); /* the keeper, with the file's lock, and who describes the run */
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {

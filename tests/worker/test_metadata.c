@@ -233,6 +233,90 @@ static void test_no_symlink_is_followed(void **state)
     free(victim);
 }
 
+static const char *note_of(const json_t *root, const char *run_id, const char *key)
+{
+    const json_t *run = json_object_get(json_object_get(root, "runs"), run_id);
+    return json_string_value(json_object_get(run, key));
+}
+
+/* M2 */
+static void test_a_note_goes_to_its_run_and_the_first_one_stays(void **state)
+{
+    (void)state;
+    lp_worker_free(open_run("before"));
+    struct lp_worker *worker = open_run("noted \"\\");
+    lp_worker_free(open_run("after"));
+    assert_int_equal(lp_metadata_note(worker, "reason", "no \"package\"},\nof that"), 0);
+    assert_int_equal(lp_metadata_note(worker, "reason", "another"), 0);
+    assert_int_equal(lp_metadata_note(worker, "rea", ",\"second\":"), 0);
+    assert_int_equal(lp_metadata_note(worker, "second", "2"), 0);
+    lp_worker_free(worker);
+    lp_worker_free(open_run("last"));
+    json_t *root = metadata();
+    assert_int_equal(runs_in(root), 4);
+    assert_has_run(root, "noted \"\\\\");
+    assert_string_equal(note_of(root, "noted \"\\\\", "reason"), "no \"package\"},\nof that");
+    assert_string_equal(note_of(root, "noted \"\\\\", "rea"), ",\"second\":");
+    assert_string_equal(note_of(root, "noted \"\\\\", "second"), "2");
+    assert_null(note_of(root, "before", "reason"));
+    assert_null(note_of(root, "after", "reason"));
+    json_decref(root);
+    assert_int_equal(access(lock, F_OK), -1);
+}
+
+static void note_and_end(int number)
+{
+    char key[16];
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    snprintf(key, sizeof key, "key%d", number % 4);
+    struct lp_worker *worker = open_run("r");
+    CHECK(lp_metadata_note(worker, key, "note") == 0);
+    CHECK(lp_worker_close(worker, NULL, 0) == LP_WORKER_OK);
+}
+
+static void test_notes_of_many_at_once(void **state)
+{
+    pid_t pids[8];
+    (void)state;
+    fflush(NULL);
+    for (int i = 0; i < 8; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            note_and_end(i);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    json_t *root = metadata();
+    assert_int_equal(runs_in(root), 1);
+    for (int i = 0; i < 4; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "key%d", i);
+        assert_string_equal(note_of(root, "r", key), "note");
+    }
+    json_decref(root);
+}
+
+static void test_a_note_in_a_file_that_is_not_ours(void **state)
+{
+    (void)state;
+    struct lp_worker *worker = open_run("r");
+    file_write(path, "{}\n", 3);
+    assert_int_equal(lp_metadata_note(worker, "reason", "none"), -1);
+    assert_int_equal(errno, EINVAL);
+    unlink(path);
+    assert_int_equal(lp_metadata_note(worker, "reason", "none"), -1);
+    assert_int_equal(errno, ENOENT);
+    char *text = file_read(path, NULL);
+    assert_null(text);
+    lp_worker_free(worker);
+    assert_int_equal(access(lock, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +327,9 @@ int main(void)
         in_folder(test_a_damaged_file_is_kept_beside),
         in_folder(test_a_run_is_known_by_its_key_only),
         in_folder(test_no_symlink_is_followed),
+        in_folder(test_a_note_goes_to_its_run_and_the_first_one_stays),
+        in_folder(test_notes_of_many_at_once),
+        in_folder(test_a_note_in_a_file_that_is_not_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
