@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from gpu import CUDA, TORCH, FakeGpu
 from machine import PRELUDE
 
-from .conftest import Child
+if TYPE_CHECKING:
+    from conftest import Child
 
 PROGRAM = (
     PRELUDE
