@@ -89,7 +89,7 @@ class Recorder:
         """Before the first phase: say where the source is, and versions of packages or None."""
     def on_snapshot(self, function: _Function, /) -> _Function:
         """Have function called with the tree after each periodic flush; return function."""
-    def wrap_phases(self, function: Callable[[Phase], object], name: str = ..., /) -> None:
+    def wrap_phases(self, function: Callable[[Phase], object], name: str | None = None, /) -> None:
         """Have phase() return what function makes of the Phase: if it has that name, or of all.
 
         See src/python/wrap.c.

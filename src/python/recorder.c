@@ -321,7 +321,7 @@ static PyObject *recorder_wrap_phases(PyObject *object, PyObject *args)
     lp_name_id name = LP_NAME_NONE;
     if (!PyArg_ParseTuple(args, "O|O:wrap_phases", &function, &text))
         return NULL;
-    if (text && lpy_name_id(self->state, text, "phase", &name) < 0)
+    if (text && text != Py_None && lpy_name_id(self->state, text, "phase", &name) < 0)
         return NULL;
     if (self->recorder)
         lpy_recorder_wrap(self, function, name);
@@ -569,7 +569,7 @@ PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
                               "TypeError: it cannot be called.");
 
 PyDoc_STRVAR(wrap_phases_doc,
-             "wrap_phases($self, function, name, /)\n"
+             "wrap_phases($self, function, name=None, /)\n"
              "--\n\n"
              "Have phase() return what function makes of the Phase, if it has that name; without a name\n"
              "of every one. Where function raises an Exception, the Phase itself is returned.");

@@ -185,13 +185,12 @@ static bool is_final(const struct lp_description *description, const struct lp_p
     return !interrupted || atomic_load(&description->last) || description->tries >= TRIES;
 }
 
-/* The worker may be closed by the time that this thread ends: who joins it tells it then. */
-static void note_io(struct lp_description *description, const struct lp_own_io *own)
+/* What this thread has moved so far, its own end included. */
+static void note_io(struct lp_description *description)
 {
-    lp_own_io_end(NULL, own);
-    struct lp_own_io_so_far so_far = lp_own_io_of_thread();
-    description->moved = so_far.moved;
-    description->moved_is_known = so_far.unknown == 0;
+    size_t cost_chars = lp_io_of_thread(&description->moved);
+    description->moved.read_chars += cost_chars;
+    description->moved_is_known = cost_chars > 0;
 }
 
 static void *describe(void *context)
@@ -204,7 +203,8 @@ static void *describe(void *context)
     bool final = is_final(description, &provenance);
     if (final)
         write_down(description, &provenance);
-    note_io(description, &own);
+    lp_own_io_end(NULL, &own);
+    note_io(description);
     atomic_store(&description->state, final ? LP_DESCRIBE_DONE : LP_DESCRIBE_WANTED);
     let_go(description);
     return NULL;
@@ -241,11 +241,7 @@ static void was_joined(struct lp_worker *worker)
 {
     const struct lp_description *description = worker->describer.description;
     worker->describer.running = false;
-    struct lp_header *header = lp_image_header(&worker->recorder.image);
-    if (description->moved_is_known)
-        lp_own_io_bill(header, &description->moved);
-    else
-        atomic_fetch_add(&header->own_io_unknown, 1);
+    lp_own_io_tell(worker, description->moved_is_known ? &description->moved : NULL);
 }
 
 bool lp_describe_runs(const struct lp_worker *worker)

@@ -82,42 +82,48 @@ struct lp_own_io lp_own_io_begin(void)
     return own;
 }
 
-void lp_own_io_bill(struct lp_header *header, const struct lp_io *moved)
+static void tell(struct lp_header *header, const struct lp_io *moved)
 {
+    if (!moved) {
+        ADD(header->own_io_unknown, 1);
+        return;
+    }
     ADD(header->own_read_chars, moved->read_chars);
     ADD(header->own_write_chars, moved->write_chars);
     ADD(header->own_read_bytes, moved->read_bytes);
     ADD(header->own_write_bytes, moved->write_bytes);
 }
 
-static void note(struct lp_header *header, const struct lp_io *moved)
+void lp_own_io_tell(struct lp_worker *worker, const struct lp_io *moved)
+{
+    tell(lp_image_header(&worker->recorder.image), moved);
+}
+
+static void note(const struct lp_io *moved)
 {
     add(&of_thread.moved, moved);
     ADD(sum_moved.read_chars, moved->read_chars);
     ADD(sum_moved.write_chars, moved->write_chars);
     ADD(sum_moved.read_bytes, moved->read_bytes);
     ADD(sum_moved.write_bytes, moved->write_bytes);
-    if (header)
-        lp_own_io_bill(header, moved);
 }
 
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
 {
-    struct lp_io after;
-    struct lp_header *header = worker ? lp_image_header(&worker->recorder.image) : NULL;
+    struct lp_io after, moved;
     size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
     if (own->place >= 0) /* first: else it would be seen twice for a moment */
         atomic_store(&places[own->place].tid, 0);
     if (cost_chars) {
-        struct lp_io moved = difference(&after, &own->before);
+        moved = difference(&after, &own->before);
         moved.read_chars += cost_chars - (lp_own_reads_of_thread() - own->read_in_passing);
-        note(header, &moved);
+        note(&moved);
     } else {
         of_thread.unknown++;
         ADD(sum_unknown, 1);
-        if (header)
-            ADD(header->own_io_unknown, 1);
     }
+    if (worker)
+        lp_own_io_tell(worker, cost_chars ? &moved : NULL);
     atomic_fetch_add(&ended, 1);
 }
 

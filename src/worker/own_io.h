@@ -34,9 +34,8 @@ struct lp_own_io lp_own_io_begin(void);
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
 /* The same for one reading of /proc, whose chars are known. */
 void lp_own_io_add(struct lp_header *header, size_t read_chars);
-
-/* What was ended without a worker, told to one after all. */
-void lp_own_io_bill(struct lp_header *header, const struct lp_io *moved);
+/* Adds to the worker's own alone what was moved without one; NULL: that is not known. */
+void lp_own_io_tell(struct lp_worker *worker, const struct lp_io *moved);
 
 /* Of the calling thread alone, all that was ended. */
 struct lp_own_io_so_far {

@@ -173,14 +173,13 @@ static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, co
     }
 }
 
-static void take_io(struct lp_worker *worker, struct lp_process_row *row, const struct lp_own_io *sampling)
+static void take_io(struct lp_worker *worker, struct lp_process_row *row)
 {
     struct lp_sampler *sampler = &worker->sampler;
     const struct lp_io *foreign = &sampler->foreign;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
-    lp_own_io_end(worker, sampling);
-    if (has_or_had_children()) {
+    if (row->threads <= LP_SAMPLED_THREADS && has_or_had_children()) {
         now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
     } else {
         now.threads_known = false;
@@ -212,24 +211,37 @@ static uint64_t delay_before(const struct lp_sampler *sampler, uint64_t tid, uin
     return otherwise;
 }
 
-/* Of the threads that record now; of one that begins to, from now on. */
-static uint64_t run_delay(struct lp_worker *worker)
+/* The threads that record now; more than LP_DELAYED_THREADS if they are too many to look at. */
+static size_t recording_threads(const struct lp_worker *worker, uint64_t *tids)
 {
-    struct lp_sampler *sampler = &worker->sampler, before = *sampler;
     const struct lp_image *image = &worker->recorder.image;
     size_t n = 0;
-    sampler->n_delays = 0;
-    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at;) {
+    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at && n <= LP_DELAYED_THREADS;) {
         const struct lp_slot *slot = lp_image_at(image, at);
-        uint64_t tid = GET(slot->tid), ns;
         at = atomic_load(&slot->older);
         if (!GET(slot->alive))
             continue;
-        if (n == LP_DELAYED_THREADS || (ns = lp_run_delay_ns(tid)) == LP_USAGE_UNKNOWN)
+        if (n < LP_DELAYED_THREADS)
+            tids[n] = GET(slot->tid);
+        n++;
+    }
+    return n;
+}
+
+/* Of one that begins to record, from now on. */
+static uint64_t run_delay(struct lp_worker *worker)
+{
+    struct lp_sampler *sampler = &worker->sampler, before = *sampler;
+    uint64_t tids[LP_DELAYED_THREADS];
+    size_t n = recording_threads(worker, tids);
+    sampler->n_delays = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t ns;
+        if (n > LP_DELAYED_THREADS || (ns = lp_run_delay_ns(tids[i])) == LP_USAGE_UNKNOWN)
             return LP_NOT_MEASURED;
-        sampler->delay_ns += above(ns, delay_before(&before, tid, ns));
-        sampler->delays[n].tid = tid;
-        sampler->delays[n++].ns = ns;
+        sampler->delay_ns += above(ns, delay_before(&before, tids[i], ns));
+        sampler->delays[i].tid = tids[i];
+        sampler->delays[i].ns = ns;
     }
     sampler->n_delays = n;
     return sampler->delay_ns;
@@ -257,7 +269,6 @@ void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
         .monotonic_ns = now_ns,
         .sequence = worker->sampler.sequence,
     };
-    struct lp_own_io sampling = lp_own_io_begin();
     row.phase = lp_worker_deepest_phase(worker);
     lp_usage_read(&usage);
     row.cpu_ns = usage.cpu_ns;
@@ -270,7 +281,7 @@ void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
     uint32_t threads = narrow(usage.threads, LP_NOT_MEASURED_U16 - 1);
     row.threads = threads == LP_NOT_MEASURED_U32 ? LP_NOT_MEASURED_U16 : (uint16_t)threads;
     row.run_delay_ns = run_delay(worker);
-    take_io(worker, &row, &sampling);
+    take_io(worker, &row);
     take_device_memory(worker, &row); /* last: it may take some milliseconds */
     if (lp_ring_put(&worker->recorder.image, LP_RING_PROCESS, ROWS, sizeof row, &row))
         worker->sampler.sequence++;

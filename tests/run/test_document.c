@@ -1,4 +1,6 @@
 /* One document, checked: J3, EX06, HG02, HG03. */
+#include <math.h>
+
 #include "support.h"
 
 #include "run/document.h"
@@ -212,6 +214,68 @@ static void test_state_fields(void **state)
         {"{\"failed_flushes\":2}", "{\"failed_flushes\":-2}", "troubles.failed_flushes: negative"},
     };
     ASSERT_FAULTS(cases);
+}
+
+#define MACHINE                                                                                                        \
+    "\"machine\":{\"cores\":16,\"cores_usable\":2,\"cores_usable_list\":\"0-1\",\"cpu_limit_cores\":1.5,"              \
+    "\"ram_bytes\":64000,\"memory_limit_bytes\":2000,\"kernel\":\"6.1\",\"cpu_model\":null},"                          \
+    "\"memory\":{\"peak_rss_bytes\":700,\"pss_bytes\":null},"
+
+static void test_machine_and_memory(void **state)
+{
+    (void)state;
+    struct lp_run_fault fault;
+    struct spec spec = base;
+    spec.facts = MACHINE;
+    char *text = make_document(&spec), *other;
+    assert_int_equal(parse(text, &fault), 0);
+    assert_int_equal(document.machine.cores, 16);
+    assert_int_equal(document.machine.cores_usable, 2);
+    assert_true(document.machine.cpu_limit_cores == 1.5);
+    assert_int_equal(document.machine.ram_bytes, 64000);
+    assert_int_equal(document.machine.memory_limit_bytes, 2000);
+    assert_true(lp_text_equal(document.usable_list, view_of("0-1")));
+    assert_true(lp_text_equal(document.kernel, view_of("6.1")));
+    assert_null(document.cpu_model.bytes);
+    assert_int_equal(document.peak_rss_bytes, 700);
+    assert_int_equal(document.pss_bytes, 0);
+    other = swapped(text, "\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":\"none\"");
+    free(text);
+    text = swapped(other, "\"memory_limit_bytes\":2000", "\"memory_limit_bytes\":\"none\"");
+    free(other);
+    assert_int_equal(parse(text, &fault), 0);
+    assert_true(isinf(document.machine.cpu_limit_cores));
+    assert_true(document.machine.memory_limit_bytes == UINT64_MAX);
+    free(text);
+    /* Of an older writer; what the document before had is gone. */
+    text = make_document(&base);
+    assert_int_equal(parse(text, &fault), 0);
+    assert_int_equal(document.machine.cores, 0);
+    assert_true(isnan(document.machine.cpu_limit_cores));
+    assert_int_equal(document.machine.memory_limit_bytes, 0);
+    assert_int_equal(document.peak_rss_bytes, 0);
+    free(text);
+}
+
+static void test_machine_fields(void **state)
+{
+    (void)state;
+    static const struct fault_case cases[] = {
+        {"\"cores\":16", "\"cores\":0", "machine.cores: less than 1"},
+        {"\"cores\":16", "\"cores\":\"16\"", "machine.cores: an integer expected, found a string"},
+        {"\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":-1", "machine.cpu_limit_cores: not above 0"},
+        {"\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":\"many\"",
+         "machine.cpu_limit_cores: a number or null expected, found a string"},
+        {"\"memory_limit_bytes\":2000", "\"memory_limit_bytes\":-2", "machine.memory_limit_bytes: negative"},
+        {"\"kernel\":\"6.1\"", "\"kernel\":6", "machine.kernel: a string or null expected, found an integer"},
+        {"\"peak_rss_bytes\":700", "\"peak_rss_bytes\":0", "memory.peak_rss_bytes: less than 1"},
+        {"\"memory\":{\"peak_rss_bytes\":700,\"pss_bytes\":null}", "\"memory\":[]",
+         "memory: an object expected, found an array"},
+    };
+    struct spec spec = base;
+    spec.facts = MACHINE;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fault(&spec, cases[i].from, cases[i].to, cases[i].reason);
 }
 
 static void test_threads_and_tree(void **state)
@@ -528,6 +592,8 @@ int main(void)
         cmocka_unit_test(test_deep_json_does_not_exhaust_the_stack),
         cmocka_unit_test(test_process_fields),
         cmocka_unit_test(test_state_fields),
+        cmocka_unit_test(test_machine_and_memory),
+        cmocka_unit_test(test_machine_fields),
         cmocka_unit_test(test_threads_and_tree),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_histogram_text),
