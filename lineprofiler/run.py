@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lineprofiler import _core, _nearest
+from lineprofiler import _core, _nearest, usage
+from lineprofiler._record import _Frozen, _Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any, ClassVar, Literal, Self
+    from typing import Any, Literal, Self
+
+    from lineprofiler.usage import IO, Device, Memory, Sampled, Usage
 
     Path = tuple[str, ...]
 
@@ -73,69 +76,6 @@ def _unescape(text: str, at: int) -> tuple[str, int]:
             if 0xD800 <= code <= 0xDFFF:
                 return chr(code), at + 6
     return "\\", at + 1
-
-
-class _Frozen:
-    """Attributes that are set once, by _set()."""
-
-    __slots__ = ()
-
-    def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} objects are not to be changed")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} objects are not to be changed")
-
-
-class _Record(_Frozen):
-    """Attributes named by __slots__, given by keyword; equal if all of them are."""
-
-    __slots__: tuple[str, ...] = ()
-
-    _names: ClassVar[frozenset[str]] = frozenset()
-    """All of them, those of the classes above included."""
-
-    def __init_subclass__(cls) -> None:
-        cls._names = cls._names.union(cls.__slots__)
-
-    def __init__(self, **fields: Any) -> None:
-        if fields.keys() != self._names:
-            missing = self._names - fields.keys()
-            wrong = ", ".join(sorted(missing or fields.keys() - self._names))
-            what = "needs" if missing else "has no"
-            raise TypeError(f"{type(self).__name__} {what} {wrong}")
-        self._set(**fields)
-
-    def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in sorted(self._names)}
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, _Record):
-            return NotImplemented
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self._names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        fields = self._fields().items()
-        inside = ", ".join(f"{name}={_nearest.short_repr(value)}" for name, value in fields)
-        return f"{type(self).__name__}({inside})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._fields())
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether they are equal; a figure that there is not (NaN) is that of a copy too."""
-    return one == other or (one != one and other != other)
-
-
-def _restore(kind: type[_Record], fields: dict[str, Any]) -> _Record:
-    return kind(**fields)
 
 
 class Counter(int):
@@ -445,6 +385,7 @@ class Machine(_Record):
     __slots__ = (
         "cores",
         "cores_usable",
+        "cores_usable_list",
         "cpu_limit_cores",
         "cpu_model",
         "kernel",
@@ -455,6 +396,8 @@ class Machine(_Record):
     """Online."""
     cores_usable: int | None
     """In the process's affinity mask."""
+    cores_usable_list: str | None
+    """Which those are, such as "0-3,8"."""
     cpu_limit_cores: float | None
     """By the control groups, such as 1.5; infinite: no limit."""
     ram_bytes: int | None
@@ -524,6 +467,7 @@ class Worker(_Record):
         "started_realtime_ns",
         "threads",
         "troubles",
+        "usage",
         "wall_clock",
         "world_size",
         "written_monotonic_ns",
@@ -586,6 +530,8 @@ class Worker(_Record):
     """Things that went wrong, to how often they did."""
     open: list[OpenPhase]
     """What was open when it last wrote, one for each thread."""
+    usage: Usage | None
+    """What it used besides time, by its samples; None: it has none, or they were left out."""
     machine: Machine
     gpus: list[Gpu]
     """The devices of its machine; empty: none, or the worker ended before it looked."""
@@ -619,12 +565,16 @@ class Worker(_Record):
 class Role(_Record):
     """The workers that play one role, and their phases merged."""
 
-    __slots__ = ("imbalance", "name", "tree", "workers")
+    __slots__ = ("imbalance", "memory", "name", "sampled", "tree", "workers")
     name: str
     tree: Tree
     workers: list[Worker]
     imbalance: float
     """Greatest over mean `root_wall_ns` of the workers; NaN if nothing was recorded."""
+    memory: Memory | None
+    """Its resident memory; None: there are no samples of it."""
+    sampled: list[Sampled]
+    """What samples say of each phase, in the order of the tree, then of what was in none."""
 
     def __repr__(self) -> str:
         return f"<Role {_short(self.name)} x{len(self.workers)}: {_phases(self.tree)}>"
@@ -683,7 +633,9 @@ class Run(_Record):
     __slots__ = (
         "caveats",
         "dir",
+        "gpu",
         "hosts",
+        "io",
         "live",
         "metadata",
         "roles",
@@ -718,6 +670,10 @@ class Run(_Record):
     caveats: list[Caveat]
     metadata: dict[str, Any]
     """What metadata.json says, its texts decoded; empty if it could not be read."""
+    io: IO | None
+    """Its traffic by samples; None: there are none, or they were left out."""
+    gpu: list[Device]
+    """The devices that its workers saw, by host and index."""
 
     @property
     def started_at(self) -> float:
@@ -728,6 +684,11 @@ class Run(_Record):
     def written_at(self) -> float:
         """When a worker last wrote, in seconds since the epoch."""
         return self.written_realtime_ns / 1e9
+
+    @property
+    def memory(self) -> dict[str, Memory]:
+        """For each role that has samples, its resident memory."""
+        return {name: role.memory for name, role in self.roles.items() if role.memory is not None}
 
     @property
     def imbalance(self) -> dict[str, float]:
@@ -775,7 +736,7 @@ def _make_tree(pairs: list[tuple[Path, dict[str, Any]]]) -> Tree:
     return Tree(nodes)
 
 
-def _make_worker(raw: dict[str, Any]) -> Worker:
+def _make_worker(raw: dict[str, Any], used: dict[str, Any] | None) -> Worker:
     started, written = raw.pop("started"), raw.pop("written")
     raw["troubles"] = dict(raw["troubles"])
     raw["machine"] = Machine(**raw["machine"])
@@ -785,6 +746,7 @@ def _make_worker(raw: dict[str, Any]) -> Worker:
     ]
     raw["open"] = [OpenPhase(thread=t, path=p, open_ns=ns) for t, p, ns in raw["open"]]
     return Worker(
+        usage=usage._make_usage(used),
         started_realtime_ns=started[0],
         started_monotonic_ns=started[1],
         written_realtime_ns=written[0],
@@ -840,15 +802,23 @@ def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run
     file that cannot be read is named in `unreadable` and costs that worker only.
     """
     raw = _core.load_run(run_dir, with_samples)
-    workers = [_make_worker(worker) for worker in raw["workers"]]
+    used = raw["usage"]
+    workers = [
+        _make_worker(worker, figures)
+        for worker, figures in zip(raw["workers"], used["workers"], strict=True)
+    ]
     roles = {
         name: Role(
             name=name,
             tree=_make_tree(tree),
             workers=[workers[index] for index in indices],
             imbalance=imbalance,
+            memory=usage._make_memory(memory),
+            sampled=[usage._make_sampled(phase) for phase in sampled],
         )
-        for name, tree, indices, imbalance in raw["roles"]
+        for (name, tree, indices, imbalance), (memory, sampled) in zip(
+            raw["roles"], used["roles"], strict=True
+        )
     }
     return Run(
         dir=raw["dir"],
@@ -865,4 +835,6 @@ def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run
         superseded=[_make_superseded(attempt) for attempt in raw["superseded"]],
         caveats=[Caveat(kind=kind, text=text) for kind, text in raw["caveats"]],
         metadata=_make_metadata(raw["metadata"]),
+        io=usage._make_io(used["io"]),
+        gpu=[usage.Device(**device) for device in used["gpus"]],
     )

@@ -276,6 +276,8 @@ PyObject *lpy_find_run(PyObject *module, PyObject *args);
 PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
 PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
+/* What the run used besides time. */
+PyObject *lpy_run_usage(const struct lp_run *run);
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);

@@ -206,8 +206,9 @@ static PyObject *from_machine(const struct lp_run_machine *machine)
 {
     PyObject *memory_limit = machine->memory_limit_bytes == UINT64_MAX ? PyFloat_FromDouble(Py_HUGE_VAL)
                                                                        : from_unless_zero(machine->memory_limit_bytes);
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "cores", from_unless_zero(machine->cores), "cores_usable",
-                         from_unless_zero(machine->cores_usable), "cpu_limit_cores",
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "cores", from_unless_zero(machine->cores), "cores_usable",
+                         from_unless_zero(machine->cores_usable), "cores_usable_list",
+                         from_optional_text(&machine->usable_list), "cpu_limit_cores",
                          from_unless_nan(machine->cpu_limit_cores), "ram_bytes", from_unless_zero(machine->ram_bytes),
                          "memory_limit_bytes", memory_limit, "kernel", from_optional_text(&machine->kernel),
                          "cpu_model", from_optional_text(&machine->cpu_model));
@@ -289,16 +290,17 @@ static PyObject *make_caveat(const void *elements, size_t i)
 
 static PyObject *from_run(const struct lp_run *run)
 {
-    return Py_BuildValue(
-        "{s:N,s:N,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "dir", from_path(run->dir), "run_id",
-        from_text(&run->run_id), "started_ns", (unsigned long long)run->started_realtime_ns, "written_ns",
-        (unsigned long long)run->written_realtime_ns, "runtime_ns", (unsigned long long)run->runtime_ns, "live",
-        PyBool_FromLong(run->live), "tree", lpy_tree_pairs(run->tree), "roles",
-        make_tuple(run->roles, run->n_roles, make_role), "workers",
-        make_tuple(run->workers, run->n_workers, make_worker), "hosts", make_tuple(run->hosts, run->n_hosts, make_text),
-        "unreadable", make_tuple(run->unreadable, run->n_unreadable, make_unreadable), "superseded",
-        make_tuple(run->superseded, run->n_superseded, make_superseded), "caveats",
-        make_tuple(run->caveats, run->n_caveats, make_caveat), "metadata", from_optional(run->metadata));
+    return Py_BuildValue("{s:N,s:N,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "dir", from_path(run->dir),
+                         "run_id", from_text(&run->run_id), "started_ns", (unsigned long long)run->started_realtime_ns,
+                         "written_ns", (unsigned long long)run->written_realtime_ns, "runtime_ns",
+                         (unsigned long long)run->runtime_ns, "live", PyBool_FromLong(run->live), "tree",
+                         lpy_tree_pairs(run->tree), "roles", make_tuple(run->roles, run->n_roles, make_role), "workers",
+                         make_tuple(run->workers, run->n_workers, make_worker), "hosts",
+                         make_tuple(run->hosts, run->n_hosts, make_text), "unreadable",
+                         make_tuple(run->unreadable, run->n_unreadable, make_unreadable), "superseded",
+                         make_tuple(run->superseded, run->n_superseded, make_superseded), "caveats",
+                         make_tuple(run->caveats, run->n_caveats, make_caveat), "metadata",
+                         from_optional(run->metadata), "usage", lpy_run_usage(run));
 }
 
 /* OSError, or RunError where the directory is there but holds nothing to report. */

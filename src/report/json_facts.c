@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "report/json_usage.h"
+
 static void unless_negative(struct lp_emit *emit, const char *key, int64_t value)
 {
     if (value < 0)
@@ -84,6 +86,7 @@ static void machine(struct lp_emit *emit, const struct lp_run_machine *machine)
     lp_report_json_object(emit, "machine");
     unless_zero(emit, "cores", machine->cores);
     unless_zero(emit, "cores_usable", machine->cores_usable);
+    lp_report_json_text(emit, "cores_usable_list", &machine->usable_list);
     if (isinf(machine->cpu_limit_cores))
         lp_report_json_string(emit, "cpu_limit_cores", "none");
     else
@@ -137,6 +140,7 @@ static void workers(struct lp_emit *emit, const struct lp_run *run)
         identity(emit, &run->workers[i]);
         state(emit, &run->workers[i]);
         resources_of(emit, &run->workers[i]);
+        lp_report_json_worker_usage(emit, &run->workers[i]);
         troubles(emit, &run->workers[i]);
         open_phases(emit, &run->workers[i]);
         lp_emit_close(emit, '}');

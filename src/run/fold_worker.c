@@ -3,6 +3,7 @@
 
 #include "run/fold.h"
 #include "run/hist.h"
+#include "run/pending.h"
 #include "run/samples_load.h"
 
 /* The deepest open node of a slot; the one open longest of several. NULL if nothing is open. */
@@ -121,6 +122,7 @@ static int copy_names(struct lp_run_worker *worker, const struct lp_run_document
     if (lp_text_copy(&worker->worker, document->worker) < 0 || lp_text_copy(&worker->run_id, document->run_id) < 0 ||
         lp_text_copy(&worker->role, document->role) < 0 || lp_text_copy(&worker->host, document->host) < 0 ||
         lp_text_copy(&worker->job_id, document->job_id) < 0 || lp_text_copy(&worker->runtime, document->runtime) < 0 ||
+        lp_text_copy(&worker->machine.usable_list, document->usable_list) < 0 ||
         lp_text_copy(&worker->machine.kernel, document->kernel) < 0 ||
         lp_text_copy(&worker->machine.cpu_model, document->cpu_model) < 0)
         return -1;
@@ -184,12 +186,13 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .exit_status = document->exit_status,
         .measure_cpu = document->measure_cpu,
         .private_image = document->private_image,
-        .pending = document->pending,
         .samples_taken = document->samples_taken,
         .samples_lost = document->samples_lost,
         .run_id_generated = document->run_id_generated,
         .source = source,
     };
+    if (document->pending && !(worker->pending = lp_run_pending_copy(document->pending)))
+        return -1;
     add_up(worker, document);
     if (copy_names(worker, document, path) < 0 || copy_troubles(worker, document) < 0 ||
         copy_devices(worker, document) < 0)
@@ -205,6 +208,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     lp_text_release(&worker->host);
     lp_text_release(&worker->job_id);
     lp_text_release(&worker->runtime);
+    lp_text_release(&worker->machine.usable_list);
     lp_text_release(&worker->machine.kernel);
     lp_text_release(&worker->machine.cpu_model);
     free(worker->job_system);
@@ -230,6 +234,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     free(worker->troubles);
     free(worker->open);
     free(worker->phase_ids);
+    free(worker->pending);
     lp_run_samples_free(worker->samples);
     *worker = (struct lp_run_worker){0};
 }

@@ -10,6 +10,7 @@
 #include "run/build.h"
 #include "run/caveats.h"
 #include "run/live.h"
+#include "run/provenance.h"
 #include "run/samples_load.h"
 #include "worker/adopt.h"
 
@@ -143,7 +144,10 @@ static int read_metadata(struct load *load)
     json_t *json = json_loadb(buffer->bytes, buffer->len, JSON_REJECT_DUPLICATES, NULL);
     if (!json)
         return 0;
+    int failed = lp_run_provenance_take(load->run, json);
     json_decref(json);
+    if (failed)
+        return -1;
     load->run->metadata = strndup(buffer->bytes, buffer->len);
     return load->run->metadata ? 0 : -1;
 }
@@ -154,14 +158,9 @@ static int build(struct load *load, struct lp_run_attempt *newest)
     if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_unreadable(run, &load->gather) < 0)
         return -1;
     lp_run_build_times(run);
-    int samples = 0;
     if (lp_run_backends(run, load->dir_fd, &load->gather.buffer) < 0)
         return -1;
     if (!(load->options && load->options->no_samples) && lp_run_samples_load(run, load->dir_fd) < 0)
-        samples = -1;
-    for (size_t i = 0; i < run->n_workers; i++)
-        run->workers[i].pending = NULL;
-    if (samples < 0)
         return -1;
     return read_metadata(load) < 0 ? -1 : lp_run_caveats(run);
 }

@@ -5,6 +5,27 @@
 
 #include "run/sample_rows.h"
 
+static struct lp_run_pending *make(const struct lp_process_row *process, size_t n_process, const struct lp_gpu_row *gpu,
+                                   size_t n_gpu)
+{
+    struct lp_run_pending *made = malloc(sizeof *made + n_process * sizeof *process + n_gpu * sizeof *gpu);
+    if (!made)
+        return NULL;
+    made->n_process = n_process;
+    made->n_gpu = n_gpu;
+    made->gpu = (struct lp_gpu_row *)(void *)(made->process + n_process);
+    if (n_process)
+        memcpy(made->process, process, n_process * sizeof *process);
+    if (n_gpu)
+        memcpy(made->gpu, gpu, n_gpu * sizeof *gpu);
+    return made;
+}
+
+struct lp_run_pending *lp_run_pending_copy(const struct lp_run_pending *pending)
+{
+    return make(pending->process, pending->n_process, pending->gpu, pending->n_gpu);
+}
+
 static int take(struct lp_run_pending **pending, const struct lp_view *view, struct lp_process_row *process,
                 struct lp_gpu_row *gpu)
 {
@@ -12,16 +33,8 @@ static int take(struct lp_run_pending **pending, const struct lp_view *view, str
     size_t n_gpu = lp_samples_pending(view, LP_RING_GPU, gpu);
     if (!n_process && !n_gpu)
         return 0;
-    struct lp_run_pending *made = malloc(sizeof *made + n_process * sizeof *process + n_gpu * sizeof *gpu);
-    if (!made)
-        return -1;
-    made->n_process = n_process;
-    made->n_gpu = n_gpu;
-    made->gpu = (struct lp_gpu_row *)(void *)(made->process + n_process);
-    memcpy(made->process, process, n_process * sizeof *process);
-    memcpy(made->gpu, gpu, n_gpu * sizeof *gpu);
-    *pending = made;
-    return 0;
+    *pending = make(process, n_process, gpu, n_gpu);
+    return *pending ? 0 : -1;
 }
 
 int lp_run_pending_take(struct lp_run_pending **pending, const struct lp_view *view)

@@ -18,6 +18,9 @@ struct lp_run_pending {
 /* *pending is to be freed; NULL if there are none. 0, or -1 without memory. */
 int lp_run_pending_take(struct lp_run_pending **pending, const struct lp_view *view);
 
+/* To be freed; NULL without memory. */
+struct lp_run_pending *lp_run_pending_copy(const struct lp_run_pending *pending);
+
 /* A row as lp_sample_file_next gives them. */
 void lp_run_pending_process(const struct lp_process_row *from, uint64_t *row);
 void lp_run_pending_gpu(const struct lp_gpu_row *from, uint64_t *row);

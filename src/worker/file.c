@@ -90,9 +90,9 @@ static void take_memory(struct lp_worker *worker)
     lp_memory_of_self(&memory);
     if (memory.peak_rss_bytes > atomic_load(&header->peak_rss_bytes)) /* the host may have set it back */
         atomic_store(&header->peak_rss_bytes, memory.peak_rss_bytes);
-    if (worker->measure_pss)
-        atomic_store(&header->pss_bytes,
-                     memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
+    /* Not at the end if it is known: of processes that share pages and end one after the other, the last would have all. */
+    if (worker->measure_pss && !(atomic_load(&header->closed) && atomic_load(&header->pss_bytes)))
+        atomic_store(&header->pss_bytes, memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
 }
 
 static struct lp_stamp moment(struct lp_worker *worker)

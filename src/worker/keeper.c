@@ -170,7 +170,8 @@ static void *leave(struct lp_worker *worker)
     bool finishes = keeper->finishes;
     pthread_mutex_unlock(&keeper->lock);
     if (finishes && worker->sample_ns) /* what was used since the last sample is in this one */
-        lp_worker_sample(worker, lp_image_header(&worker->recorder.image)->closed_at.monotonic_ns);
+        lp_worker_sample(worker, lp_monotonic_ns());
+    lp_describe_stop(worker, finishes);
     int why = finishes ? lp_worker_finish(worker) : 0;
     atomic_store(&keeper->serves, 0);
     pthread_mutex_lock(&keeper->lock);

@@ -12,7 +12,7 @@
 
 #define ROWS 64u
 #define STACKS_LOOKED_AT 4096u /* tasks may be many */
-#define TRIES 20 /* for a moment at which nothing of ours moves, and no child is waited for */
+#define TRIES 20               /* for a moment at which nothing of ours moves, and no child is waited for */
 #define PAUSE_NS 500000
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -67,7 +67,8 @@ static bool has_or_had_children(void)
 {
     siginfo_t info;
     struct lp_reaped reaped;
-    return !lp_reaped_read(&reaped) || reaped.work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+    return !lp_reaped_read(&reaped) || reaped.work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ||
+           errno != ECHILD;
 }
 
 enum reading { READ, FAILED, AGAIN };

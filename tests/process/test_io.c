@@ -74,7 +74,8 @@ static void test_what_a_thread_moves_is_its_own(void **state)
     assert_int_equal(after.read_chars - before.read_chars, mine + cost);
     /* Of the process: both threads', also that of the one that has ended, and the readings in between. */
     assert_int_equal(process_after.write_chars - process_before.write_chars, mine + its);
-    assert_int_equal(process_after.read_chars - process_before.read_chars, mine + its + process_cost + cost + last_cost);
+    assert_int_equal(process_after.read_chars - process_before.read_chars,
+                     mine + its + process_cost + cost + last_cost);
 }
 
 static void test_any_thread_can_be_asked(void **state)

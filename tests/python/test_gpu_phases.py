@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from gpu import CUDA, TORCH, FakeGpu
 from machine import PRELUDE
 
-from .conftest import Child
+if TYPE_CHECKING:
+    from conftest import Child
 
 PROGRAM = (
     PRELUDE
@@ -69,7 +70,9 @@ with profiler.phase("sync", sync=True):
 def test_what_was_queued_before_is_not_billed_to_a_synchronised_phase(
     child: Child, run_dir: Path, torch_gpu: FakeGpu
 ) -> None:
-    code = WITH_TORCH + "start_cuda(); enqueue(800)\nwith profiler.phase('own', sync=True): enqueue(1)"
+    code = (
+        WITH_TORCH + "start_cuda(); enqueue(800)\nwith profiler.phase('own', sync=True): enqueue(1)"
+    )
     child.run(code + END, run_dir, env=torch_gpu.env)
     assert 1_000_000 <= nodes_of(run_dir)["own"]["wall_ns"] < 400_000_000
 

@@ -337,9 +337,7 @@ def test_no_memory_is_kept_H4(profiler: Profiler) -> None:
 # ---- the profiler's own bytes, and children's -----------------------------------------
 
 
-def test_our_own_files_are_left_out_F10_H4(
-    profiler: Profiler, finish: Finish, file: Path
-) -> None:
+def test_our_own_files_are_left_out_F10_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
     with profiler.phase("outer", io=True):
         for _ in range(3):
             profiler.snapshot()
@@ -515,9 +513,7 @@ def test_what_cannot_be_read_is_not_recorded_H2_H4_PR01(
 
 
 @pytest.mark.parametrize("hidepid", [1, 2])
-def test_hidden_processes_see_themselves_H4_PR01(
-    child: Child, run_dir: Path, hidepid: int
-) -> None:
+def test_hidden_processes_see_themselves_H4_PR01(child: Child, run_dir: Path, hidepid: int) -> None:
     proc = within(f"mount -t proc -o hidepid={hidepid} proc /proc", MOUNTS)
     child.run(PRELUDE + CANNOT, run_dir, "closed descriptors", within=proc)
     run = merge_run(run_dir)

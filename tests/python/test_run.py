@@ -114,8 +114,17 @@ def test_roles_and_workers_J1(run: Run, run_dir: Path) -> None:
 
 
 def test_the_samples_may_be_left_out_J1(run: Run, run_dir: Path) -> None:
-    assert merge_run(str(run_dir), with_samples=False) == run
-    assert merge_run(run_dir, False) == run
+    assert run.memory.keys() == {"actor", "learner"}
+    without = merge_run(str(run_dir), with_samples=False)
+    assert merge_run(run_dir, False) == without
+    assert without.tree == run.tree
+    assert (without.io, without.gpu, without.memory, without.workers[0].usage) == (
+        None,
+        [],
+        {},
+        None,
+    )
+    assert all(role.sampled == [] for role in without.roles.values())
 
 
 def test_the_order_of_files_does_not_matter_J2(run: Run, run_dir: Path, tmp_path: Path) -> None:

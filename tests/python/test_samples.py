@@ -169,9 +169,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_each_process_has_its_own_bytes_H3_PR02(
-    child: Child, run_dir: Path, method: str
-) -> None:
+def test_each_process_has_its_own_bytes_H3_PR02(child: Child, run_dir: Path, method: str) -> None:
     """What children wrote is theirs, once; what the parent gains by waiting is nobody's."""
     worker = child.json(SAMPLING + PROCESSES, run_dir, method)["worker"]
     paths = sorted(run_dir.glob("workers/*/*.samples"))
@@ -209,9 +207,7 @@ with Profiler(run_dir, **options) as profiler, profiler.phase("parent"):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_threads", [1, 20])
-def test_children_that_are_waited_for_H3_PR02(
-    child: Child, run_dir: Path, n_threads: int
-) -> None:
+def test_children_that_are_waited_for_H3_PR02(child: Child, run_dir: Path, n_threads: int) -> None:
     code = SAMPLING.replace('simplefilter("error")', 'simplefilter("ignore")') + REAPS
     child.run(code, run_dir, n_threads)
     samples = samples_of(run_dir)

@@ -43,8 +43,6 @@ def within(setup: str, namespaces: tuple[str, ...] = MOUNTS) -> tuple[str, ...]:
     return (*namespaces, *SHELL, setup + '\nexec "$@"', "sh")
 
 
-
-
 def as_nobody(*needed: Path) -> tuple[str, ...]:
     """Return what to put before a command, so that it has nobody's rights; or skip.
 

@@ -11,7 +11,7 @@
 struct samples_file {
     json_t *header;
     size_t header_bytes, record_bytes;
-    uint64_t n; /* whole records */
+    uint64_t n;  /* whole records */
     size_t rest; /* bytes behind them */
     char *bytes;
 };

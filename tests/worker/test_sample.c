@@ -240,7 +240,8 @@ static void move(size_t bytes)
     char *block = calloc(1, bytes);
     snprintf(path, sizeof path, "%s/moved_%d", folder, (int)gettid());
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && block && write(fd, block, bytes) == (ssize_t)bytes && pread(fd, block, bytes, 0) == (ssize_t)bytes);
+    CHECK(fd >= 0 && block && write(fd, block, bytes) == (ssize_t)bytes &&
+          pread(fd, block, bytes, 0) == (ssize_t)bytes);
     close(fd);
     free(block);
 }

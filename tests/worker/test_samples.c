@@ -110,12 +110,11 @@ static void check_header(const char *file_path, const char *kind, size_t record_
     size_t i, bytes = 0;
     const char *key;
     const json_t *value, *field;
-    static const char *const keys[] = {"format",       "version",      "kind",  "worker", "byte_order",
-                                       "header_bytes", "record_bytes", "fields"};
+    static const char *const keys[] = {"format",     "version",      "kind",         "worker",
+                                       "byte_order", "header_bytes", "record_bytes", "fields"};
     assert_true(samples_read(&file, file_path));
     i = 0;
-    json_object_foreach(file.header, key, value)
-        assert_string_equal(key, keys[i++]);
+    json_object_foreach(file.header, key, value) assert_string_equal(key, keys[i++]);
     assert_int_equal(i, sizeof keys / sizeof *keys);
     assert_string_equal(text_at(file.header, "kind"), kind);
     assert_string_equal(text_at(file.header, "worker"), WORKER);
@@ -136,14 +135,29 @@ static void check_header(const char *file_path, const char *kind, size_t record_
 
 static void test_a_header_as_documented_F1(void **state)
 {
-    static const char *const fields[] = {
-        "monotonic_ns u8", "cpu_ns u8", "rss_bytes u8", "read_chars u8", "write_chars u8", "read_bytes u8",
-        "write_bytes u8", "minor_faults u8", "major_faults u8", "voluntary_switches u8", "involuntary_switches u8",
-        "run_delay_ns u8", "cuda_allocated_bytes u8", "cuda_reserved_bytes u8", "open_files u4", "phase u4",
-        "sequence u4", "threads u2", "gaps u2", NULL};
+    static const char *const fields[] = {"monotonic_ns u8",
+                                         "cpu_ns u8",
+                                         "rss_bytes u8",
+                                         "read_chars u8",
+                                         "write_chars u8",
+                                         "read_bytes u8",
+                                         "write_bytes u8",
+                                         "minor_faults u8",
+                                         "major_faults u8",
+                                         "voluntary_switches u8",
+                                         "involuntary_switches u8",
+                                         "run_delay_ns u8",
+                                         "cuda_allocated_bytes u8",
+                                         "cuda_reserved_bytes u8",
+                                         "open_files u4",
+                                         "phase u4",
+                                         "sequence u4",
+                                         "threads u2",
+                                         "gaps u2",
+                                         NULL};
     static const char *const gpu_fields[] = {
-        "monotonic_ns u8", "device_used_bytes u8", "own_used_bytes u8", "device u4", "sequence u4", "phase u4",
-        "busy_permille u4", "own_busy_permille u4", "flags u4", "reserved u8", "reserved2 u8", NULL};
+        "monotonic_ns u8",  "device_used_bytes u8", "own_used_bytes u8", "device u4",   "sequence u4",  "phase u4",
+        "busy_permille u4", "own_busy_permille u4", "flags u4",          "reserved u8", "reserved2 u8", NULL};
     const struct lp_gpu_row gpu_row = {.device = 3};
     char gpu_path[512];
     (void)state;
