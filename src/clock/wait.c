@@ -155,10 +155,11 @@ static bool read_delay(int fd, uint64_t *delay_ns)
 {
     char line[96];
     uint64_t ran_ns, read_ns, times;
+    lp_own_reads_begin(sizeof line);
     ssize_t len = pread(fd, line, sizeof line - 1, 0);
+    lp_own_reads_end(sizeof line, len);
     if (len <= 0)
         return false;
-    lp_own_reads_add((uint64_t)len);
     line[len] = '\0';
     const char *at = line;
     if (!take_number(&at, &ran_ns) || *at++ != ' ' || !take_number(&at, &read_ns) || *at++ != ' ' ||
