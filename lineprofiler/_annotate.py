@@ -8,6 +8,7 @@ pushed and popped: entries of generators and tasks end in any order, and on any 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import warnings
 
@@ -99,8 +100,7 @@ def _torch_nvtx(torch: Any) -> Begin | None:
 
 def _nvtx() -> Begin | None:
     try:
-        import nvtx
-
+        nvtx: Any = importlib.import_module("nvtx")
         start, end = nvtx.start_range, nvtx.end_range
     except Exception:  # not there, or not for this machine
         return None

@@ -18,7 +18,7 @@ import enum
 import os
 import sys
 import warnings
-from _thread import RLock
+from _thread import RLock, get_ident
 
 from lineprofiler import _core
 from lineprofiler._backend_files import Files
@@ -90,6 +90,7 @@ class Window:
         self._entered = 0
         self._tool: Tool | None = None
         self._over = False
+        self._started: tuple[int, Tool] | None = None  # on which thread, until that has settled
         self._failed: list[str] = []
         self._files: Files | None = None
 
@@ -107,6 +108,8 @@ class Window:
             self._renew()
         with self._counting:
             self._entered = n = self._entered + 1
+        if self._over and self._started is not None:
+            self._settle()
         if n >= self._start and not self._over:
             profiler: Any = _core.phase_parts(phase)[0]
             if n == self._start:
@@ -159,6 +162,7 @@ class Window:
             _see_forks()
             _running = self
             self._tool = tool
+            self._started = (get_ident(), tool)
             self._note(profiler, "open", "")
 
     def _finish(self, profiler: Profiler, remark: str) -> None:
@@ -185,6 +189,12 @@ class Window:
             self._refuse(profiler, f"could not be written: {_say(error)}")
         else:
             self._note(profiler, "written", remark)
+
+    def _settle(self) -> None:
+        started = self._started
+        if started is not None and self._tool is None and started[0] == get_ident():
+            self._started = None
+            started[1].settle()
 
     def _open_files(self, profiler: Profiler) -> Files:
         if self._files is None:
@@ -242,6 +252,7 @@ class Window:
         """After a fork: the tool that came along belongs to the parent."""
         tool = self._tool
         self._renew()
+        self._pid = 0  # nobody's, until the child has entered the phase and is a worker of its own
         if tool is not None:
             try:
                 tool.abandon()
@@ -264,9 +275,8 @@ def another_tool() -> str | None:
     if getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
         return "torch.profiler"
     state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
-    if getattr(state, "profile_session", None) is not None:
-        return "jax.profiler"
-    return None
+    sessions = (getattr(state, name, None) for name in ("session", "profile_session"))
+    return "jax.profiler" if any(session is not None for session in sessions) else None
 
 
 class _own_phase:  # noqa: N801
@@ -280,8 +290,9 @@ class _own_phase:  # noqa: N801
     def __enter__(self) -> None:
         for phase in self._phases:
             enter, leave = phase.__enter__, phase.__exit__
-            enter()
-            self._leave.append(leave)
+            with contextlib.suppress(RuntimeWarning):  # of too many paths
+                enter()
+                self._leave.append(leave)
 
     def __exit__(self, *exception: object) -> None:
         while self._leave:

@@ -1,11 +1,12 @@
 """How each heavy profiler is started, stopped and made to write.
 
-Packages are imported when a window begins, never before. A tool's methods raise whatever the
-package raises.
+Packages are imported when a window begins, never before, and untyped: which version of them there
+is, is the program's choice. A tool's methods raise whatever the package raises.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
         def export(self, path: str) -> None:
             """Write what was recorded to path."""
+
+        def settle(self) -> None:
+            """On the thread that started it, some time after another one has stopped it."""
 
         def abandon(self) -> None:
             """In a forked child: record no more, and write nothing."""
@@ -50,12 +54,11 @@ def missing(backend: str) -> str | None:
 class Torch:
     """torch.profiler: CPU of all threads, and CUDA where the program uses it."""
 
-    artifact = ("torch_trace", ".json")
+    artifact: ClassVar[tuple[str, str]] = ("torch_trace", ".json")
 
     def __init__(self) -> None:
-        import torch
-        import torch.profiler
-
+        torch: Any = importlib.import_module("torch")
+        importlib.import_module("torch.profiler")
         self._torch = torch
         kinds = torch.profiler.ProfilerActivity
         activities = [kinds.CPU]
@@ -82,6 +85,9 @@ class Torch:
     def export(self, path: str) -> None:
         self._profile.export_chrome_trace(path)
 
+    def settle(self) -> None:
+        """Nothing is left behind."""
+
     def abandon(self) -> None:
         if self._cuda:  # which must not be touched after a fork
             self._torch.autograd._enable_record_function(False)
@@ -93,11 +99,10 @@ class Torch:
 class VizTracer:
     """VizTracer with its defaults: a million entries at most, the last ones."""
 
-    artifact = ("viztracer", ".json")
+    artifact: ClassVar[tuple[str, str]] = ("viztracer", ".json")
 
     def __init__(self) -> None:
-        import viztracer
-
+        viztracer: Any = importlib.import_module("viztracer")
         self._tracer = viztracer.VizTracer(verbose=0, register_global=False)
 
     def start(self, path: str) -> None:  # noqa: ARG002
@@ -110,6 +115,10 @@ class VizTracer:
         self._tracer.save(path)
         self._tracer.terminate()
 
+    def settle(self) -> None:
+        if sys.getprofile() is self._tracer:  # before Python 3.12 it takes its hook from one thread
+            sys.setprofile(None)
+
     def abandon(self) -> None:
         self._tracer.stop()
         self._tracer.clear()
@@ -118,12 +127,10 @@ class VizTracer:
 class Jax:
     """jax.profiler, which writes a folder for TensorBoard with a trace for Perfetto in it."""
 
-    artifact = ("jax_trace", "")
+    artifact: ClassVar[tuple[str, str]] = ("jax_trace", "")
 
     def __init__(self) -> None:
-        import jax.profiler
-
-        self._profiler = jax.profiler
+        self._profiler: Any = importlib.import_module("jax.profiler")
 
     def start(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -134,6 +141,9 @@ class Jax:
 
     def export(self, path: str) -> None:
         """Nothing is left to do: stopping wrote it."""
+
+    def settle(self) -> None:
+        """Nothing is left behind."""
 
     def abandon(self) -> None:
         """Nothing can be done: a forked child must not use JAX."""

@@ -85,13 +85,11 @@ class Recorder:
         """Return what was recorded, as pairs of a path and its figures. See src/python/tree.c."""
     def deltas(self) -> Any:
         """Return what was recorded since the last call, as merged_tree() has it."""
-    def describe_run(
-        self, source_folder: str | None, packages: dict[str, str | None], /
-    ) -> None:
+    def describe_run(self, source_folder: str | None, packages: dict[str, str | None], /) -> None:
         """Before the first phase: say where the source is, and versions of packages or None."""
     def on_snapshot(self, function: _Function, /) -> _Function:
         """Have function called with the tree after each periodic flush; return function."""
-    def wrap_phases(self, function: Callable[[Phase], object], name: str = ..., /) -> None:
+    def wrap_phases(self, function: Callable[[Phase], object], name: str | None = None, /) -> None:
         """Have phase() return what function makes of the Phase: if it has that name, or of all.
 
         See src/python/wrap.c.

@@ -22,7 +22,7 @@ def names_of(packages: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"packages takes names as texts, not {type(name).__name__}")
-        if not name or "\0" in name or not name.isprintable():
+        if not name or "\0" in name or "\\" in name or not name.isprintable():
             raise ValueError(f"no package is called {name!r}")
     return names
 

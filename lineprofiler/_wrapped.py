@@ -7,6 +7,7 @@ several times at once on several threads and tasks, each exit closing what its o
 
 from __future__ import annotations
 
+import contextlib
 from _thread import get_ident
 
 from lineprofiler import _core
@@ -59,7 +60,8 @@ class Hooks:
     def close(self, profiler: Profiler) -> None:
         """Do nothing more, and end what is open; the profiler is about to be closed."""
         if self.window is not None:
-            self.window.close(profiler)
+            with contextlib.suppress(Exception):
+                self.window.close(profiler)
         if self.annotation is not None:
             self.annotation.close(profiler)
         self.closed = True
@@ -74,7 +76,8 @@ class Hooks:
         if not self.closed:
             window = self.window
             if window is not None and name == window.phase_name:
-                phase = window.entering(phase)
+                with contextlib.suppress(Exception):  # its own errors it has noted
+                    phase = window.entering(phase)
             if self.annotation is not None:
                 ranges = self.annotation.begin(name)
         enter, leave = phase.__enter__, phase.__exit__

@@ -108,7 +108,7 @@ class Profiler(_core.Recorder):
         below 1.5 GiB. It stops the process's calls of mmap for up to 30 ms.
     packages:
         Names of installed packages whose versions are noted with the run, such as
-        ``["torch", "numpy"]``.
+        ``["torch", "numpy"]``. The first worker of the run looks them up.
 
     While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
     and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run; those to whom

@@ -385,6 +385,7 @@ class Machine(_Record):
     __slots__ = (
         "cores",
         "cores_usable",
+        "cores_usable_list",
         "cpu_limit_cores",
         "cpu_model",
         "kernel",
@@ -395,6 +396,8 @@ class Machine(_Record):
     """Online."""
     cores_usable: int | None
     """In the process's affinity mask."""
+    cores_usable_list: str | None
+    """Which those are, such as "0-3,8"."""
     cpu_limit_cores: float | None
     """By the control groups, such as 1.5; infinite: no limit."""
     ram_bytes: int | None

@@ -72,6 +72,8 @@ int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
         error = make_role(&analysis->roles[i], run);
     }
     if (!error)
+        error = lp_analysis_resources(analysis);
+    if (!error)
         error = make_usage(analysis);
     if (error) {
         lp_analysis_free(analysis);
@@ -94,5 +96,6 @@ void lp_analysis_free(struct lp_analysis *analysis)
         free(analysis->roles[i].dominant);
     }
     free(analysis->roles);
+    free(analysis->hosts);
     free(analysis);
 }

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/resources.h"
 #include "run/run.h"
 
 #define LP_ANALYSIS_NONE SIZE_MAX
@@ -90,6 +91,8 @@ struct lp_analysis_role {
     double minor_self_share;
     bool minor_estimated;
 
+    struct lp_analysis_use cpu_cores, rss_bytes; /* Of its processes, without sums. */
+
     size_t repeating; /* The phase whose entries are iterations; LP_ANALYSIS_NONE if none repeats. */
 };
 
@@ -97,6 +100,7 @@ struct lp_analysis {
     const struct lp_run *run;       /* Borrowed. */
     struct lp_analysis_role *roles; /* Owned; in the order of the run's roles. */
     size_t n_roles;
+    struct lp_analysis_host *hosts;  /* Owned; in the order of the run's hosts. */
     struct lp_analysis_usage *usage; /* Owned: I/O, memory, devices. analysis/usage.h */
     size_t n_lost;                   /* Workers whose files could not be read. */
     bool most_lost;                  /* More than half of all workers. */

@@ -13,6 +13,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
+
 #define SHARE 8 /* take at most one part in so many */
 
 static ssize_t read_text(const char *path, char *text, size_t size)
@@ -20,7 +22,9 @@ static ssize_t read_text(const char *path, char *text, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -1;
+    lp_own_reads_begin(size);
     ssize_t n = read(fd, text, size - 1);
+    lp_own_reads_end(size, n);
     close(fd);
     if (n >= 0)
         text[n] = '\0';

@@ -216,7 +216,8 @@ bool lp_git_run(struct lp_git_output *output, const char *folder, const char *co
     struct run *run = calloc(1, sizeof *run);
     *output = (struct lp_git_output){0};
     lp_sha256_init(&output->hash);
-    if (!run || now_ns() >= atomic_load(until_ns) || !find_git(git, sizeof git, environment->path) || !make_arguments(run, folder, arguments)) {
+    if (!run || now_ns() >= atomic_load(until_ns) || !find_git(git, sizeof git, environment->path) ||
+        !make_arguments(run, folder, arguments)) {
         free(run);
         return false;
     }

@@ -57,15 +57,40 @@ static uint64_t cores_online(const char *root)
     return count_list(text);
 }
 
+static bool is_in(const unsigned long *mask, long core)
+{
+    const long bits = 8 * (long)sizeof *mask;
+    return mask[core / bits] >> (core % bits) & 1;
+}
+
+/* "0-3,8"; "" if it does not fit. */
+static void list_cores(char *list, size_t size, const unsigned long *mask, long n_bits)
+{
+    size_t len = 0;
+    for (long core = 0; core < n_bits; core++) {
+        long first = core;
+        if (!is_in(mask, core))
+            continue;
+        while (core + 1 < n_bits && is_in(mask, core + 1))
+            core++;
+        int n = core > first ? snprintf(list + len, size - len, "%s%ld-%ld", len ? "," : "", first, core)
+                             : snprintf(list + len, size - len, "%s%ld", len ? "," : "", first);
+        if (n < 0 || (size_t)n >= size - len) {
+            list[0] = '\0';
+            return;
+        }
+        len += (size_t)n;
+    }
+}
+
 /* Of the main thread: a library may have pinned any other. The call itself, since it tells how long the mask is. */
-static uint64_t cores_in_mask(void)
+static void read_mask(struct lp_machine *machine)
 {
     unsigned long mask[LARGEST_MASK / sizeof(unsigned long)];
     long bytes = syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
-    uint64_t n = 0;
     for (long i = 0; i < bytes / (long)sizeof *mask; i++)
-        n += (uint64_t)__builtin_popcountl(mask[i]);
-    return n;
+        machine->cores_usable += (uint64_t)__builtin_popcountl(mask[i]);
+    list_cores(machine->usable_list, sizeof machine->usable_list, mask, 8 * (bytes > 0 ? bytes : 0));
 }
 
 static uint64_t ram_bytes(void)
@@ -113,7 +138,7 @@ void lp_machine_read(struct lp_machine *machine, const char *root)
     struct utsname kernel;
     memset(machine, 0, sizeof *machine);
     machine->cores = cores_online(root);
-    machine->cores_usable = cores_in_mask();
+    read_mask(machine);
     machine->ram_bytes = ram_bytes();
     lp_cgroup_read(&machine->limits, root);
     if (uname(&kernel) == 0)

@@ -15,6 +15,7 @@
 struct lp_machine {
     uint64_t cores;        /* online; 0: unknown */
     uint64_t cores_usable; /* in the affinity mask of the process's main thread; 0: unknown */
+    char usable_list[256]; /* which those are: "0-3,8"; "" unknown, or too long */
     uint64_t ram_bytes;    /* 0: unknown */
     struct lp_cgroup limits;
     char kernel[65];    /* its release; "" unknown */

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
+
 #define DIRECTORY_BYTES 4096
 #define LONGEST_COUNT 4096 /* descriptors that are counted one by one, where the kernel has no number ready */
 
@@ -26,7 +28,9 @@ static size_t read_text(const char *path, char *text, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
+    lp_own_reads_begin(size);
     ssize_t n = read(fd, text, size - 1);
+    lp_own_reads_end(size, n);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     return n > 0 ? (size_t)n : 0;

@@ -1,5 +1,6 @@
 /*
  * process/usage: what this process uses now, from getrusage(2), clocks and /proc/self. Nothing here looks at each thread.
+ * What is read for that counts as read in passing (base/own_reads.h).
  *
  * Must not know: phases.
  */

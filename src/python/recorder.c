@@ -321,7 +321,7 @@ static PyObject *recorder_wrap_phases(PyObject *object, PyObject *args)
     lp_name_id name = LP_NAME_NONE;
     if (!PyArg_ParseTuple(args, "O|O:wrap_phases", &function, &text))
         return NULL;
-    if (text && lpy_name_id(self->state, text, "phase", &name) < 0)
+    if (text && text != Py_None && lpy_name_id(self->state, text, "phase", &name) < 0)
         return NULL;
     if (self->recorder)
         lpy_recorder_wrap(self, function, name);
@@ -569,7 +569,7 @@ PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
                               "TypeError: it cannot be called.");
 
 PyDoc_STRVAR(wrap_phases_doc,
-             "wrap_phases($self, function, name, /)\n"
+             "wrap_phases($self, function, name=None, /)\n"
              "--\n\n"
              "Have phase() return what function makes of the Phase, if it has that name; without a name\n"
              "of every one. Where function raises an Exception, the Phase itself is returned.");
@@ -608,7 +608,8 @@ static PyGetSetDef recorder_properties[] = {
     {"run_id", recorder_run_id, NULL, "The run id; None if never enabled.", NULL},
     {"worker", recorder_worker, NULL, "The worker's name; None if never enabled.", NULL},
     {"path", recorder_path, NULL, "The path of the worker's file; None if never enabled.", NULL},
-    {"describes_run", recorder_describes_run, NULL, "Whether it is this worker that says what its run came from.", NULL},
+    {"describes_run", recorder_describes_run, NULL, "Whether it is this worker that says what its run came from.",
+     NULL},
     {"callback_error", recorder_callback_error, NULL,
      "What the on_snapshot function that failed last raised, as text; None if none did.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -206,8 +206,9 @@ static PyObject *from_machine(const struct lp_run_machine *machine)
 {
     PyObject *memory_limit = machine->memory_limit_bytes == UINT64_MAX ? PyFloat_FromDouble(Py_HUGE_VAL)
                                                                        : from_unless_zero(machine->memory_limit_bytes);
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "cores", from_unless_zero(machine->cores), "cores_usable",
-                         from_unless_zero(machine->cores_usable), "cpu_limit_cores",
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "cores", from_unless_zero(machine->cores), "cores_usable",
+                         from_unless_zero(machine->cores_usable), "cores_usable_list",
+                         from_optional_text(&machine->usable_list), "cpu_limit_cores",
                          from_unless_nan(machine->cpu_limit_cores), "ram_bytes", from_unless_zero(machine->ram_bytes),
                          "memory_limit_bytes", memory_limit, "kernel", from_optional_text(&machine->kernel),
                          "cpu_model", from_optional_text(&machine->cpu_model));

@@ -10,6 +10,7 @@
 #include "report/text.h"
 
 #define INDENT 2
+#define COMMIT_DIGITS 8
 #define ONLY_SHOWN 20 /* Phases of one run only, each run; the others are counted. */
 
 /* --- cells --- */
@@ -49,6 +50,17 @@ static struct lp_report_cell margin_of(double margin)
 
 /* --- head --- */
 
+static void name_commit(struct lp_report_page *page, const struct lp_run_provenance *provenance)
+{
+    size_t digits = provenance->commit.len < COMMIT_DIGITS ? provenance->commit.len : COMMIT_DIGITS;
+    if (digits == 0)
+        return;
+    lp_report_page_text(page, ", commit ");
+    lp_report_page_label(page, provenance->commit.bytes, digits, digits);
+    if (!provenance->dirty_known || provenance->dirty)
+        lp_report_page_text(page, provenance->dirty_known ? ", changed" : ", changed or not: n/a");
+}
+
 static void name_run(struct lp_report_page *page, const char *letter, const struct lp_run *run)
 {
     char facts[96];
@@ -68,6 +80,7 @@ static void name_run(struct lp_report_page *page, const char *letter, const stru
     lp_report_page_to(page, 3);
     lp_report_page_text(page, "Run ");
     lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 7);
+    name_commit(page, &run->provenance);
     if (run->n_unreadable > 0) {
         lp_report_page_text(page, ", ");
         lp_report_page_text(page, lp_report_text_plural(run->n_unreadable, "process", "processes").text);

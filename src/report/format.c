@@ -246,3 +246,16 @@ struct lp_report_cell lp_report_ratio(double ratio)
     uint64_t n = rounded(ratio * 100);
     return print("%" PRIu64 ".%02u", n / 100, (unsigned)(n % 100));
 }
+
+struct lp_report_cell lp_report_cores(double cores)
+{
+    if (isnan(cores) || cores < 0)
+        return print("n/a");
+    uint64_t n = rounded(cores * 100);
+    if (n % 100 == 0)
+        return grouped(n / 100);
+    if (n < 1000)
+        return print("%" PRIu64 ".%02u", n / 100, (unsigned)(n % 100));
+    n = rounded(cores * 10);
+    return print("%" PRIu64 ".%u", n / 10, (unsigned)(n % 10));
+}

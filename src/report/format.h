@@ -42,5 +42,7 @@ struct lp_report_cell lp_report_share(double fraction);
 struct lp_report_cell lp_report_percent(double fraction);
 /* 1.22 */
 struct lp_report_cell lp_report_ratio(double ratio);
+/* Of processors: 0.38, 12.5, 96; a whole number without decimals. */
+struct lp_report_cell lp_report_cores(double cores);
 
 #endif

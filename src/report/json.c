@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "report/json_facts.h"
+#include "report/json_resources.h"
 #include "report/json_usage.h"
 #include "report/json_value.h"
 #include "report/report.h"
@@ -190,6 +191,29 @@ static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
     lp_emit_close(emit, ']');
 }
 
+static void provenance(struct lp_emit *emit, const struct lp_run_provenance *provenance)
+{
+    lp_report_json_object(emit, "provenance");
+    lp_report_json_text(emit, "commit", &provenance->commit);
+    lp_report_json_text(emit, "branch", &provenance->branch);
+    if (!provenance->dirty_known)
+        lp_report_json_null(emit, "dirty");
+    else
+        lp_report_json_bool(emit, "dirty", provenance->dirty);
+    lp_report_json_text(emit, "difference_sha256", &provenance->difference_sha256);
+    lp_report_json_object(emit, "packages");
+    for (size_t i = 0; i < provenance->n_packages; i++) {
+        const struct lp_run_package *package = &provenance->packages[i];
+        lp_emit_text_key(emit, package->name.bytes, package->name.len);
+        if (package->version.bytes)
+            lp_emit_text(emit, package->version.bytes, package->version.len);
+        else
+            lp_emit_null(emit);
+    }
+    lp_emit_close(emit, '}');
+    lp_emit_close(emit, '}');
+}
+
 static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
 {
     const struct lp_run *model = analysis->run;
@@ -204,6 +228,7 @@ static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
     lp_report_json_count(emit, "lost_processes", analysis->n_lost);
     lp_report_json_bool(emit, "most_lost", analysis->most_lost);
     lp_report_json_count(emit, "not_joined_processes", analysis->n_not_joined);
+    provenance(emit, &model->provenance);
     lp_emit_close(emit, '}');
 }
 
@@ -220,6 +245,7 @@ static int write_json(const struct lp_analysis *analysis, const struct lp_report
     run(&emit, analysis);
     lp_emit_newline(&emit);
     roles(&emit, analysis);
+    lp_report_json_resources(&emit, analysis);
     lp_emit_newline(&emit);
     lp_report_json_usage(&emit, analysis);
     lp_report_json_facts(&emit, analysis->run);

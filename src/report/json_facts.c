@@ -86,6 +86,7 @@ static void machine(struct lp_emit *emit, const struct lp_run_machine *machine)
     lp_report_json_object(emit, "machine");
     unless_zero(emit, "cores", machine->cores);
     unless_zero(emit, "cores_usable", machine->cores_usable);
+    lp_report_json_text(emit, "cores_usable_list", &machine->usable_list);
     if (isinf(machine->cpu_limit_cores))
         lp_report_json_string(emit, "cpu_limit_cores", "none");
     else

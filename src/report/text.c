@@ -28,10 +28,9 @@ static void all_roles(struct lp_report_page *page, const struct lp_analysis *ana
 }
 
 static const run_section run_sections[] = {
-    lp_report_text_header,   all_roles,
-    lp_report_text_legend,   lp_report_text_io,
-    lp_report_text_gpu,      lp_report_text_memory,
-    lp_report_text_backends, lp_report_text_caveats,
+    lp_report_text_header, lp_report_text_resources, all_roles,
+    lp_report_text_legend, lp_report_text_io,        lp_report_text_gpu,
+    lp_report_text_memory, lp_report_text_backends,  lp_report_text_caveats,
 };
 
 size_t lp_report_text_width(const struct lp_report_options *options)

@@ -14,6 +14,7 @@
 
 /* Sections of the run. */
 void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis *analysis);
+void lp_report_text_resources(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_backends(struct lp_report_page *page, const struct lp_analysis *analysis);
 void lp_report_text_caveats(struct lp_report_page *page, const struct lp_analysis *analysis);

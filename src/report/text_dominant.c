@@ -122,23 +122,21 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
 
 /* --- the device --- */
 
-/* "gpu 687.0 ms/ea, p50 680.2 ms, p99 701.5 ms; 41.2 s in all; known of 60 of 75 entries" */
+/* "gpu 687.0ms/ea, p50 684.9ms, p99 702.2ms; 41.2s in all; 60 of 61 known" */
 static void device_row(struct lp_report_page *page, const struct lp_analysis_phase *row)
 {
     const struct lp_run_phase *phase = row->phase;
     const struct lp_run_device_time *time = phase->device_time;
-    char text[6 * sizeof(struct lp_report_cell) + 64];
+    char text[6 * sizeof(struct lp_report_cell) + 64] = "gpu n/a";
     if (!time)
         return;
-    if (time->calls == 0)
-        snprintf(text, sizeof text, "gpu n/a: known of none of the entries");
-    else
+    if (time->calls > 0)
         snprintf(text, sizeof text, "gpu %s%s, p50 %s, p99 %s; %s in all", phase->estimated ? "~" : "",
                  lp_report_each(row->gpu_mean_ns).text, lp_report_duration(row->gpu_p50_ns).text,
                  lp_report_duration(row->gpu_p99_ns).text, lp_report_duration((double)time->ns).text);
     size_t used = strlen(text);
-    if (time->calls > 0 && time->calls < phase->calls)
-        snprintf(text + used, sizeof text - used, "; known of %s of %s entries", lp_report_count(time->calls).text,
+    if (time->calls != phase->calls)
+        snprintf(text + used, sizeof text - used, "; %s of %s known", lp_report_count(time->calls).text,
                  lp_report_count(phase->calls).text);
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, DEVICE_INDENT);

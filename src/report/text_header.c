@@ -9,6 +9,8 @@
 #define GAP 3
 #define NAMES_SHOWN 12 /* Of roles and of hosts; the rest is counted. */
 #define NAME_COLUMNS 24
+#define COMMIT_DIGITS 8
+#define BRANCH_COLUMNS 40
 
 /* "Title " and room for what follows, on this line or the next. */
 static void item(struct lp_report_page *page, const char *title, size_t columns)
@@ -136,6 +138,26 @@ static void hosts(struct lp_report_page *page, const struct lp_run *run)
     lp_report_page_text(page, ")");
 }
 
+/* "Commit 1a2b3c4d (main, changed)": nothing if it is not known. */
+static void commit(struct lp_report_page *page, const struct lp_run_provenance *provenance)
+{
+    if (!provenance->commit.bytes)
+        return;
+    lp_report_page_end(page);
+    item(page, "Commit", COMMIT_DIGITS + NAME_COLUMNS);
+    size_t digits = provenance->commit.len < COMMIT_DIGITS ? provenance->commit.len : COMMIT_DIGITS;
+    lp_report_page_label(page, provenance->commit.bytes, digits, digits);
+    lp_report_page_text(page, " (");
+    if (provenance->branch.bytes) {
+        lp_report_page_label(page, provenance->branch.bytes, provenance->branch.len, BRANCH_COLUMNS);
+        lp_report_page_text(page, ", ");
+    }
+    lp_report_page_text(page, !provenance->dirty_known ? "changed or not: n/a"
+                              : provenance->dirty      ? "changed"
+                                                       : "unchanged");
+    lp_report_page_text(page, ")");
+}
+
 void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     const struct lp_run *run = analysis->run;
@@ -145,5 +167,6 @@ void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis
     hosts(page, run);
     item(page, "Run", lp_report_columns(run->run_id.bytes, run->run_id.len));
     lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 4);
+    commit(page, &run->provenance);
     lp_report_page_end(page);
 }

@@ -81,8 +81,8 @@ struct lp_run_document {
     bool ended;                  /* Its process is gone, and it did not close. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
     bool closed, measure_cpu, thread_names, private_image, run_id_generated;
-    struct lp_run_machine machine; /* Its texts are the two below. */
-    struct lp_span kernel, cpu_model;
+    struct lp_run_machine machine; /* Its texts are the three below. */
+    struct lp_span usable_list, kernel, cpu_model;
     uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */
     bool short_of_memory;               /* Its troubles say so: histograms may lack entries. */
 

@@ -56,6 +56,7 @@ static int parse_machine(struct lp_run_document *document, const json_t *json, s
     if (count_if_there(json, "cores", &machine->cores, fault) < 0 ||
         count_if_there(json, "cores_usable", &machine->cores_usable, fault) < 0 ||
         count_if_there(json, "ram_bytes", &machine->ram_bytes, fault) < 0 || parse_limits(machine, json, fault) < 0 ||
+        text_if_there(document, json, "cores_usable_list", &document->usable_list, fault) < 0 ||
         text_if_there(document, json, "kernel", &document->kernel, fault) < 0 ||
         text_if_there(document, json, "cpu_model", &document->cpu_model, fault) < 0)
         return lp_run_fault_within(fault, "machine.");
@@ -66,7 +67,7 @@ int lp_run_document_machine(struct lp_run_document *document, const json_t *json
 {
     json_t *object;
     document->machine = (struct lp_run_machine){.cpu_limit_cores = NAN};
-    document->kernel = document->cpu_model = (struct lp_span){NULL, 0};
+    document->usable_list = document->kernel = document->cpu_model = (struct lp_span){NULL, 0};
     document->peak_rss_bytes = document->pss_bytes = 0;
     if (is_there(json, "machine") &&
         (lp_run_field_object(json, "machine", &object, fault) < 0 || parse_machine(document, object, fault) < 0))

@@ -122,6 +122,7 @@ static int copy_names(struct lp_run_worker *worker, const struct lp_run_document
     if (lp_text_copy(&worker->worker, document->worker) < 0 || lp_text_copy(&worker->run_id, document->run_id) < 0 ||
         lp_text_copy(&worker->role, document->role) < 0 || lp_text_copy(&worker->host, document->host) < 0 ||
         lp_text_copy(&worker->job_id, document->job_id) < 0 || lp_text_copy(&worker->runtime, document->runtime) < 0 ||
+        lp_text_copy(&worker->machine.usable_list, document->usable_list) < 0 ||
         lp_text_copy(&worker->machine.kernel, document->kernel) < 0 ||
         lp_text_copy(&worker->machine.cpu_model, document->cpu_model) < 0)
         return -1;
@@ -207,6 +208,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     lp_text_release(&worker->host);
     lp_text_release(&worker->job_id);
     lp_text_release(&worker->runtime);
+    lp_text_release(&worker->machine.usable_list);
     lp_text_release(&worker->machine.kernel);
     lp_text_release(&worker->machine.cpu_model);
     free(worker->job_system);

@@ -10,6 +10,7 @@
 #include "run/build.h"
 #include "run/caveats.h"
 #include "run/live.h"
+#include "run/provenance.h"
 #include "run/samples_load.h"
 #include "worker/adopt.h"
 
@@ -143,7 +144,10 @@ static int read_metadata(struct load *load)
     json_t *json = json_loadb(buffer->bytes, buffer->len, JSON_REJECT_DUPLICATES, NULL);
     if (!json)
         return 0;
+    int failed = lp_run_provenance_take(load->run, json);
     json_decref(json);
+    if (failed)
+        return -1;
     load->run->metadata = strndup(buffer->bytes, buffer->len);
     return load->run->metadata ? 0 : -1;
 }

@@ -2,6 +2,7 @@
 
 #include "run/backends.h"
 #include "run/fold.h"
+#include "run/provenance.h"
 #include "run/samples_load.h"
 
 void lp_run_free(struct lp_run *run)
@@ -36,6 +37,7 @@ void lp_run_free(struct lp_run *run)
     free(run->superseded);
     free(run->caveats);
     lp_run_sampling_free(run->sampling);
+    lp_run_provenance_release(&run->provenance);
     free(run->metadata);
     free(run->dir);
     free(run);

@@ -134,12 +134,13 @@ enum lp_run_source { LP_SOURCE_FILE, LP_SOURCE_LIVE_IMAGE, LP_SOURCE_DEAD_IMAGE 
 
 /* What a worker said of the machine that it ran on, and what of it was its to use. Texts are Owned. */
 struct lp_run_machine {
-    uint64_t cores;                   /* Online; 0: not known. */
-    uint64_t cores_usable;            /* In its affinity mask; 0: not known. */
-    double cpu_limit_cores;           /* Of its control group; infinite: none. NaN: not known. */
-    uint64_t ram_bytes;               /* 0: not known. */
-    uint64_t memory_limit_bytes;      /* Of its control group; UINT64_MAX: none. 0: not known. */
-    struct lp_text kernel, cpu_model; /* bytes is NULL where it is not known. */
+    uint64_t cores;              /* Online; 0: not known. */
+    uint64_t cores_usable;       /* In its affinity mask; 0: not known. */
+    double cpu_limit_cores;      /* Of its control group; infinite: none. NaN: not known. */
+    uint64_t ram_bytes;          /* 0: not known. */
+    uint64_t memory_limit_bytes; /* Of its control group; UINT64_MAX: none. 0: not known. */
+    struct lp_text usable_list;  /* Those cores, as "0-3,8". Like the next: bytes is NULL where it is not known. */
+    struct lp_text kernel, cpu_model;
 };
 
 /* A device of the machine that a worker ran on, as NVML has it. Strings are Owned. */
@@ -260,6 +261,19 @@ struct lp_run_caveat {
     char *text;
 };
 
+struct lp_run_package {
+    struct lp_text name, version; /* version.bytes is NULL where it is not known. */
+};
+
+/* What it came from. Texts are Owned; bytes is NULL where it is not known. */
+struct lp_run_provenance {
+    struct lp_text commit, branch;
+    bool dirty, dirty_known; /* Files of the commit were changed. */
+    struct lp_text difference_sha256;
+    struct lp_run_package *packages; /* Owned; those that the program had asked for. */
+    size_t n_packages;
+};
+
 struct lp_run {
     char *dir;                                         /* As given. */
     struct lp_text run_id;                             /* The attempt reported. */
@@ -284,7 +298,8 @@ struct lp_run {
     struct lp_run_backend *backends; /* Sorted by role, backend, state, reason, worker. */
     size_t n_backends;
     struct lp_run_sampling
-        *sampling;  /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
+        *sampling; /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
+    struct lp_run_provenance provenance;
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };
 

@@ -73,6 +73,14 @@ static bool file_is_better(const struct lp_view *view, int folder, const char *w
     return GET(header->file_is_last) || (partial && lp_publish_is_there(folder, worker));
 }
 
+/* In the copy that the document is made of. */
+static void note_lost_samples(const struct lp_view *view)
+{
+    struct lp_header *header = (struct lp_header *)(void *)view->copy;
+    if (header)
+        atomic_fetch_add(&header->troubles[LP_TROUBLE_FAILED_SAMPLES], 1);
+}
+
 static bool write_out(const struct lp_view *view, const char *file)
 {
     struct place place;
@@ -82,7 +90,8 @@ static bool write_out(const struct lp_view *view, const char *file)
     if (folder < 0)
         return false;
     struct lp_stamp seen = lp_owner_seen(view, false);
-    lp_samples_append(folder, place.worker, view, NULL); /* what cannot be written does not keep the rest back */
+    if (lp_samples_append(folder, place.worker, view, NULL) != 0) /* which does not keep the rest back, but is told */
+        note_lost_samples(view);
     bool done = file_is_better(view, folder, place.worker) ||
                 lp_publish(folder, place.worker, LP_PUBLISH_ADOPTER, view, &seen, LP_OWNER_GONE) == 0;
     if (done) {

@@ -42,7 +42,7 @@ static void adopt_dead(const struct lp_worker *worker)
 }
 
 /* An image whose file could not be written is the only copy: it stays for a reader. */
-int lp_worker_finish(struct lp_worker *worker)
+static int finish(struct lp_worker *worker)
 {
     lp_gpu_watch_end(worker->gpus);
     worker->gpus = NULL;
@@ -56,6 +56,15 @@ int lp_worker_finish(struct lp_worker *worker)
         lp_image_abandon(&worker->recorder.image);
     lp_describe_at_last(worker);
     adopt_dead(worker);
+    return why;
+}
+
+/* What this moves no file of ours can tell any more; but there may be other workers in this process. */
+int lp_worker_finish(struct lp_worker *worker)
+{
+    struct lp_own_io own = lp_own_io_begin();
+    int why = finish(worker);
+    lp_own_io_end(NULL, &own);
     return why;
 }
 

@@ -198,10 +198,12 @@ static void *describe(void *context)
     struct lp_description *description = context;
     struct lp_provenance provenance;
     pthread_setname_np(pthread_self(), "lp-describe");
+    struct lp_own_io own = lp_own_io_begin();
     read_provenance(&provenance, description);
     bool final = is_final(description, &provenance);
     if (final)
         write_down(description, &provenance);
+    lp_own_io_end(NULL, &own);
     note_io(description);
     atomic_store(&description->state, final ? LP_DESCRIBE_DONE : LP_DESCRIBE_WANTED);
     let_go(description);
@@ -239,7 +241,7 @@ static void was_joined(struct lp_worker *worker)
 {
     const struct lp_description *description = worker->describer.description;
     worker->describer.running = false;
-    lp_own_io_add(worker, description->moved_is_known ? &description->moved : NULL);
+    lp_own_io_tell(worker, description->moved_is_known ? &description->moved : NULL);
 }
 
 bool lp_describe_runs(const struct lp_worker *worker)

@@ -36,9 +36,9 @@ struct lp_description {
 
     _Atomic int state; /* enum lp_describing */
     _Atomic uint64_t until_ns;
-    _Atomic bool last;   /* what is known by then is written */
-    unsigned tries;      /* the keeper's, until the thread begins */
-    struct lp_io moved;  /* by the thread; valid once it has ended */
+    _Atomic bool last;  /* what is known by then is written */
+    unsigned tries;     /* the keeper's, until the thread begins */
+    struct lp_io moved; /* by the thread; valid once it has ended */
     bool moved_is_known;
 };
 

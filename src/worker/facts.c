@@ -187,6 +187,7 @@ static void emit_machine(struct lp_emit *emit)
     lp_emit_open(emit, '{');
     emit_unless_zero(emit, "cores", machine.cores);
     emit_unless_zero(emit, "cores_usable", machine.cores_usable);
+    emit_or_null(emit, "cores_usable_list", machine.usable_list[0] ? machine.usable_list : NULL);
     if (emit_limit(emit, "cpu_limit_cores", &machine.limits.cpu_nanocores))
         lp_emit_seconds(emit, machine.limits.cpu_nanocores.value);
     emit_unless_zero(emit, "ram_bytes", machine.ram_bytes);

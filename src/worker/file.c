@@ -90,9 +90,9 @@ static void take_memory(struct lp_worker *worker)
     lp_memory_of_self(&memory);
     if (memory.peak_rss_bytes > atomic_load(&header->peak_rss_bytes)) /* the host may have set it back */
         atomic_store(&header->peak_rss_bytes, memory.peak_rss_bytes);
-    if (worker->measure_pss)
-        atomic_store(&header->pss_bytes,
-                     memory.rss_bytes && memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
+    /* Not at the end if it is known: of processes that share pages and end one after the other, the last would have all. */
+    if (worker->measure_pss && !(atomic_load(&header->closed) && atomic_load(&header->pss_bytes)))
+        atomic_store(&header->pss_bytes, memory.rss_bytes < LP_PSS_RSS_LIMIT ? lp_memory_pss_of_self() : 0);
 }
 
 static struct lp_stamp moment(struct lp_worker *worker)
@@ -117,40 +117,6 @@ static int replace_file(struct lp_worker *worker, int folder)
     append_samples(worker, folder); /* so that the file tells of them */
     lp_view_own(&view, &worker->recorder.image);
     return lp_publish(folder, worker->name, LP_PUBLISH_OWNER, &view, &now, LP_OWNER_SELF);
-}
-
-struct lp_own_io lp_own_io_begin(void)
-{
-    struct lp_own_io own;
-    own.cost_chars = lp_io_of_thread(&own.before);
-    return own;
-}
-
-void lp_own_io_add(struct lp_worker *worker, const struct lp_io *moved)
-{
-    struct lp_header *header = lp_image_header(&worker->recorder.image);
-    if (!moved) {
-        atomic_fetch_add(&header->own_io_unknown, 1);
-        return;
-    }
-    atomic_fetch_add(&header->own_read_chars, moved->read_chars);
-    atomic_fetch_add(&header->own_write_chars, moved->write_chars);
-    atomic_fetch_add(&header->own_read_bytes, moved->read_bytes);
-    atomic_fetch_add(&header->own_write_bytes, moved->write_bytes);
-}
-
-void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
-{
-    struct lp_io after;
-    size_t cost_chars = own->cost_chars ? lp_io_of_thread(&after) : 0;
-    if (cost_chars == 0) {
-        lp_own_io_add(worker, NULL);
-        return;
-    }
-    lp_own_io_add(worker, &(struct lp_io){after.read_chars - own->before.read_chars + cost_chars,
-                                          after.write_chars - own->before.write_chars,
-                                          after.read_bytes - own->before.read_bytes,
-                                          after.write_bytes - own->before.write_bytes});
 }
 
 /* Safe in a signal handler where the folder is there. */
@@ -212,6 +178,8 @@ void lp_worker_file_samples(struct lp_worker *worker)
     if (folder >= 0) {
         append_samples(worker, folder);
         close(folder);
+    } else {
+        lp_image_trouble(&worker->recorder.image, LP_TROUBLE_FAILED_SAMPLES);
     }
     lp_own_io_end(worker, &own);
     pthread_mutex_unlock(&worker->flush);

@@ -43,6 +43,7 @@ static void make_locks_anew(void)
     lp_device_time_after_fork();
     lp_record_make_locks_anew();
     lp_signals_after_fork();
+    lp_own_io_after_fork();
 }
 
 /* A flush that hangs on a dead file server must not hang the fork: the child makes its lock anew. */
@@ -144,6 +145,7 @@ static void after_fork_in_child(void)
     lp_cuda_after_fork();
     lp_device_time_after_fork();
     lp_signals_after_fork();
+    lp_own_io_after_fork();
     lp_children_after_fork();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
         lp_keeper_init(&worker->keeper);

@@ -199,8 +199,7 @@ static bool open_devices(struct lp_gpu_watch *watch)
         note_devices_locked(watch, watch->gpus);
     else
         atomic_store(&nothing_here, true);
-    if (watch->worker)
-        lp_own_io_end(watch->worker, &own);
+    lp_own_io_end(watch->worker, &own);
     pthread_mutex_unlock(&watch->lock);
     return n > 0;
 }
@@ -260,8 +259,7 @@ static void read_devices(struct lp_gpu_watch *watch)
         i++;
     watch->sequence++;
     pthread_mutex_lock(&watch->lock);
-    if (watch->worker)
-        lp_own_io_end(watch->worker, &own);
+    lp_own_io_end(watch->worker, &own);
     pthread_mutex_unlock(&watch->lock);
 }
 

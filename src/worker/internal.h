@@ -13,10 +13,10 @@
 #include "base/compiler.h"
 #include "base/emit.h"
 #include "process/identity.h"
-#include "process/io.h"
 #include "process/stamp.h"
 #include "worker/describe.h"
 #include "worker/gpu.h"
+#include "worker/own_io.h"
 #include "worker/sample.h"
 #include "worker/worker.h"
 
@@ -108,16 +108,6 @@ int lp_worker_flush(struct lp_worker *worker);
 void lp_worker_try_flush(struct lp_worker *worker);
 /* Writes the samples that wait, and nothing else. */
 void lp_worker_file_samples(struct lp_worker *worker);
-
-/* What the profiler itself moves between the two on this thread is added to the worker's own I/O. Async-signal-safe. */
-struct lp_own_io {
-    struct lp_io before;
-    size_t cost_chars; /* of telling it; 0: not known */
-};
-struct lp_own_io lp_own_io_begin(void);
-void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
-/* What a thread of ours has moved; NULL: that is not known. */
-void lp_own_io_add(struct lp_worker *worker, const struct lp_io *moved);
 
 /* metadata.c */
 /* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at

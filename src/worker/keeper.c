@@ -115,8 +115,10 @@ static void sample_if_due(struct lp_worker *worker, uint64_t now_ns)
     struct lp_keeper *keeper = &worker->keeper;
     if (!worker->sample_ns || now_ns < keeper->next_sample_ns)
         return;
-    lp_worker_sample(worker, now_ns);
-    lp_gpu_watch_tick(worker->gpus, now_ns);
+    if (!atomic_load(&worker->closed)) { /* else the last sample is of the moment when it closed */
+        lp_worker_sample(worker, now_ns);
+        lp_gpu_watch_tick(worker->gpus, now_ns);
+    }
     keeper->next_sample_ns = next_due(keeper->next_sample_ns, worker->sample_ns, now_ns);
 }
 
@@ -169,6 +171,7 @@ static void *leave(struct lp_worker *worker)
     pthread_mutex_unlock(&keeper->lock);
     if (finishes && worker->sample_ns) /* what was used since the last sample is in this one */
         lp_worker_sample(worker, lp_monotonic_ns());
+    lp_describe_stop(worker, finishes);
     int why = finishes ? lp_worker_finish(worker) : 0;
     atomic_store(&keeper->serves, 0);
     pthread_mutex_lock(&keeper->lock);

@@ -163,12 +163,13 @@ static int add_line(int folder, const struct lp_worker *worker, const char *kept
     emit_line(&emit, worker);
     int failed = lp_emit_end(&emit);
     if (!failed)
-        failed = write_whole(folder, worker->name,
-                             (const struct part[]){{kept_len ? kept : opening, kept_len ? kept_len : sizeof opening - 1},
-                                                   {",\n", kept_len ? 2 : 0},
-                                                   {line.bytes, line.len},
-                                                   {ending, sizeof ending - 1}},
-                             4);
+        failed =
+            write_whole(folder, worker->name,
+                        (const struct part[]){{kept_len ? kept : opening, kept_len ? kept_len : sizeof opening - 1},
+                                              {",\n", kept_len ? 2 : 0},
+                                              {line.bytes, line.len},
+                                              {ending, sizeof ending - 1}},
+                        4);
     free(line.bytes);
     return failed;
 }

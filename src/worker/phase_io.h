@@ -2,20 +2,21 @@
  * worker/phase_io: bytes that a thread moves between entering and leaving a phase.
  *
  * They are the thread's own, as the kernel counts them for it: what other threads move meanwhile is theirs, and what a
- * child has moved is not added when it is waited for. Our own readings are left out. Figures are counters of the phase:
+ * child has moved is not added when it is waited for. What the profiler moves on it is left out. Figures are counters of the
+ * phase:
  * io_read_bytes, io_write_bytes (block layer), io_read_chars, io_write_chars (system calls).
  */
 #ifndef LP_WORKER_PHASE_IO_H
 #define LP_WORKER_PHASE_IO_H
 
-#include "process/io.h"
 #include "record/record.h"
+#include "worker/own_io.h"
 
 struct lp_phase_io {
     struct lp_io before;
-    uint64_t own_chars; /* of this thread, by our readings so far */
-    uint64_t thread;    /* lp_thread_id */
-    size_t cost_chars;  /* 0: it could not be read */
+    struct lp_own_io_so_far own; /* just before that was read */
+    uint64_t thread;             /* lp_thread_id */
+    bool is_known;               /* whether it could be read */
 };
 
 /* Just before the phase is entered. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "process/usage.h"
 #include "worker/internal.h"
@@ -10,7 +12,8 @@
 
 #define ROWS 64u
 #define STACKS_LOOKED_AT 4096u /* tasks may be many */
-#define REAPED_TRIES 3
+#define TRIES 20               /* for a moment at which nothing of ours moves, and no child is waited for */
+#define PAUSE_NS 500000
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
@@ -26,7 +29,8 @@ static lp_ref deepest_of_stack(const struct lp_stack *stack)
     uint32_t depth = GET(stack->depth);
     for (depth = depth < LP_STACK_DEPTH ? depth : LP_STACK_DEPTH; depth > 0; depth--) {
         const struct lp_frame *frame = &stack->frames[depth - 1];
-        if (GET(frame->serial) != 0 && GET(frame->state) == LP_FRAME_OPEN)
+        uint64_t serial = GET(frame->serial);
+        if (serial != 0 && GET(frame->state) == LP_FRAME_OPEN && GET(frame->posted_serial) != serial)
             return GET(frame->node);
     }
     return 0;
@@ -59,54 +63,72 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 /* ---- I/O ------------------------------------------------------------------------------------------------------- */
 
-static bool has_or_had_children(const struct lp_reaped *reaped)
+static bool has_or_had_children(void)
 {
     siginfo_t info;
-    return reaped->work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+    struct lp_reaped reaped;
+    return !lp_reaped_read(&reaped) || reaped.work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ||
+           errno != ECHILD;
 }
 
-static struct lp_io own_io(const struct lp_header *header)
+enum reading { READ, FAILED, AGAIN };
+
+/* AGAIN: it was not of one moment. */
+static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved)
 {
-    return (struct lp_io){GET(header->own_read_chars), GET(header->own_write_chars), GET(header->own_read_bytes),
-                          GET(header->own_write_bytes)};
+    struct lp_reaped reaped_after;
+    struct lp_own_io_sum own, own_after;
+    if (!lp_reaped_read(&moved->reaped))
+        return FAILED;
+    bool own_known = lp_own_io_sum(&own, header);
+    lp_own_io_reading();
+    size_t cost_chars = lp_io_of_process(&moved->all);
+    lp_own_io_was_read(header, cost_chars);
+    if (cost_chars == 0 || !lp_reaped_read(&reaped_after))
+        return FAILED;
+    if (!own_known || !lp_own_io_sum(&own_after, header) || !lp_own_io_rested(&own, &own_after) ||
+        reaped_after.work != moved->reaped.work)
+        return AGAIN;
+    moved->own = own.moved;
+    moved->own_unknown = own.unknown;
+    return READ;
 }
 
-/* At one moment: no child was waited for in between. */
 static bool read_moved(struct lp_header *header, struct lp_moved *moved)
 {
-    for (int i = 0; i < REAPED_TRIES; i++) {
-        struct lp_reaped after;
-        if (!lp_reaped_read(&moved->reaped))
-            return false;
-        moved->own = own_io(header);
-        moved->own_unknown = GET(header->own_io_unknown);
-        size_t cost_chars = lp_io_of_process(&moved->all);
-        atomic_fetch_add(&header->own_read_chars, cost_chars);
-        if (cost_chars == 0 || !lp_reaped_read(&after))
-            return false;
-        if (after.work != moved->reaped.work)
-            continue;
-        moved->all.read_chars = above(moved->all.read_chars, moved->own.read_chars);
-        moved->all.write_chars = above(moved->all.write_chars, moved->own.write_chars);
-        moved->all.read_bytes = above(moved->all.read_bytes, moved->own.read_bytes + moved->reaped.read_bytes);
-        moved->all.write_bytes = above(moved->all.write_bytes, moved->own.write_bytes + moved->reaped.write_bytes);
-        return true;
-    }
-    return false;
+    enum reading reading;
+    for (int i = 1; (reading = try_to_read(header, moved)) == AGAIN && i < TRIES; i++)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    if (reading != READ)
+        return false;
+    moved->all.read_chars = above(moved->all.read_chars, moved->own.read_chars);
+    moved->all.write_chars = above(moved->all.write_chars, moved->own.write_chars);
+    moved->all.read_bytes = above(moved->all.read_bytes, moved->own.read_bytes + moved->reaped.read_bytes);
+    moved->all.write_bytes = above(moved->all.write_bytes, moved->own.write_bytes + moved->reaped.write_bytes);
+    return true;
 }
 
-/* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. */
-static bool threads_moved(struct lp_sampler *sampler, bool wanted, uint64_t *read_chars, uint64_t *write_chars)
+/* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. What of
+   that was ours is own: of this thread, up to the moment when its own figure was taken. */
+static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, uint64_t *read_chars,
+                          uint64_t *write_chars)
 {
-    uint64_t tids[LP_SAMPLED_THREADS];
+    uint64_t tids[LP_SAMPLED_THREADS], self = (uint64_t)gettid();
     struct lp_sampler before = *sampler;
-    size_t n = wanted ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
+    struct lp_own_io_sum own;
+    size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
     sampler->n_threads = 0;
     *read_chars = *write_chars = 0;
     for (size_t i = 0; i < n; i++) {
         struct lp_io io, old = {0};
-        if (!lp_io_of_task(&io, tids[i])) /* it ended just now */
+        lp_own_io_reading();
+        size_t cost_chars = lp_io_of_task(&io, tids[i]);
+        lp_own_io_was_read(header, cost_chars);
+        if (cost_chars == 0) /* it ended just now */
             return false;
+        if (tids[i] == self)
+            sampler->threads_own = own.moved;
+        own.moved.read_chars += cost_chars;
         for (size_t k = 0; k < before.n_threads; k++)
             if (before.threads[k].tid == tids[i]) {
                 old = before.threads[k].io;
@@ -139,8 +161,8 @@ static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, co
     if (!own_unknown && now->reaped.work == last->reaped.work)
         return;
     if (by_threads) {
-        read_chars = above(now->threads_read_chars, now->own.read_chars - last->own.read_chars);
-        write_chars = above(now->threads_write_chars, now->own.write_chars - last->own.write_chars);
+        read_chars = above(now->threads_read_chars, now->threads_own.read_chars - last->threads_own.read_chars);
+        write_chars = above(now->threads_write_chars, now->threads_own.write_chars - last->threads_own.write_chars);
     } else {
         row->gaps |= LP_GAP_CHARS;
     }
@@ -153,15 +175,21 @@ static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, co
     }
 }
 
-static void take_io(struct lp_worker *worker, struct lp_process_row *row, const struct lp_own_io *sampling)
+static void take_io(struct lp_worker *worker, struct lp_process_row *row)
 {
     struct lp_sampler *sampler = &worker->sampler;
     const struct lp_io *foreign = &sampler->foreign;
+    struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
-    bool wanted = has_or_had_children(&sampler->last.reaped);
-    now.threads_known = threads_moved(sampler, wanted, &now.threads_read_chars, &now.threads_write_chars);
-    lp_own_io_end(worker, sampling);
-    if (!read_moved(lp_image_header(&worker->recorder.image), &now)) {
+    if (row->threads <= LP_SAMPLED_THREADS && has_or_had_children()) {
+        now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
+    } else {
+        now.threads_known = false;
+        sampler->n_threads = 0;
+    }
+    now.threads_own = sampler->threads_own;
+    if (!read_moved(header, &now)) {
+        sampler->n_threads = 0; /* what they move until the next row is not what is told there */
         row->read_chars = row->write_chars = row->read_bytes = row->write_bytes = LP_NOT_MEASURED;
         return;
     }
@@ -185,24 +213,37 @@ static uint64_t delay_before(const struct lp_sampler *sampler, uint64_t tid, uin
     return otherwise;
 }
 
-/* Of the threads that record now; of one that begins to, from now on. */
-static uint64_t run_delay(struct lp_worker *worker)
+/* The threads that record now; more than LP_DELAYED_THREADS if they are too many to look at. */
+static size_t recording_threads(const struct lp_worker *worker, uint64_t *tids)
 {
-    struct lp_sampler *sampler = &worker->sampler, before = *sampler;
     const struct lp_image *image = &worker->recorder.image;
     size_t n = 0;
-    sampler->n_delays = 0;
-    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at;) {
+    for (lp_ref at = atomic_load(&lp_image_header(image)->last_slot); at && n <= LP_DELAYED_THREADS;) {
         const struct lp_slot *slot = lp_image_at(image, at);
-        uint64_t tid = GET(slot->tid), ns;
         at = atomic_load(&slot->older);
         if (!GET(slot->alive))
             continue;
-        if (n == LP_DELAYED_THREADS || (ns = lp_run_delay_ns(tid)) == LP_USAGE_UNKNOWN)
+        if (n < LP_DELAYED_THREADS)
+            tids[n] = GET(slot->tid);
+        n++;
+    }
+    return n;
+}
+
+/* Of one that begins to record, from now on. */
+static uint64_t run_delay(struct lp_worker *worker)
+{
+    struct lp_sampler *sampler = &worker->sampler, before = *sampler;
+    uint64_t tids[LP_DELAYED_THREADS];
+    size_t n = recording_threads(worker, tids);
+    sampler->n_delays = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t ns;
+        if (n > LP_DELAYED_THREADS || (ns = lp_run_delay_ns(tids[i])) == LP_USAGE_UNKNOWN)
             return LP_NOT_MEASURED;
-        sampler->delay_ns += above(ns, delay_before(&before, tid, ns));
-        sampler->delays[n].tid = tid;
-        sampler->delays[n++].ns = ns;
+        sampler->delay_ns += above(ns, delay_before(&before, tids[i], ns));
+        sampler->delays[i].tid = tids[i];
+        sampler->delays[i].ns = ns;
     }
     sampler->n_delays = n;
     return sampler->delay_ns;
@@ -226,11 +267,13 @@ static void take_device_memory(struct lp_worker *worker, struct lp_process_row *
 void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
 {
     struct lp_usage usage;
+    if (now_ns <= worker->sampler.last_ns) /* its time is over: a worker may have closed before its keeper began */
+        return;
+    worker->sampler.last_ns = now_ns;
     struct lp_process_row row = {
         .monotonic_ns = now_ns,
         .sequence = worker->sampler.sequence,
     };
-    struct lp_own_io sampling = lp_own_io_begin();
     row.phase = lp_worker_deepest_phase(worker);
     lp_usage_read(&usage);
     row.cpu_ns = usage.cpu_ns;
@@ -243,7 +286,7 @@ void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
     uint32_t threads = narrow(usage.threads, LP_NOT_MEASURED_U16 - 1);
     row.threads = threads == LP_NOT_MEASURED_U32 ? LP_NOT_MEASURED_U16 : (uint16_t)threads;
     row.run_delay_ns = run_delay(worker);
-    take_io(worker, &row, &sampling);
+    take_io(worker, &row);
     take_device_memory(worker, &row); /* last: it may take some milliseconds */
     if (lp_ring_put(&worker->recorder.image, LP_RING_PROCESS, ROWS, sizeof row, &row))
         worker->sampler.sequence++;

@@ -268,6 +268,10 @@ struct lp_samples_told lp_samples_told(const struct lp_view *view, enum lp_ring_
         return told;
     uint64_t passed = GET(ring->passed), filed = GET(ring->filed);
     told.taken = GET(ring->taken);
-    told.lost = passed > filed && passed <= told.taken ? passed - filed : 0;
+    if (passed > told.taken)
+        return told;
+    told.lost = passed > filed ? passed - filed : 0;
+    if (told.taken - passed >= ring->capacity) /* put over */
+        told.lost += told.taken - passed - (ring->capacity - 1);
     return told;
 }

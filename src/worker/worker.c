@@ -169,8 +169,8 @@ static void lay_aside(struct lp_worker *worker)
     worker->foreign = true;
 }
 
-int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
-                   size_t message_size)
+static int open_worker(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
+                       size_t message_size)
 {
     *opened = NULL;
     int why, status = check_options(options, message, message_size);
@@ -219,6 +219,16 @@ no_memory:
         free_parts(worker);
     errno = ENOMEM;
     return lp_worker_say(message, message_size, LP_WORKER_NO_MEMORY, "no memory for a profiler; nothing is recorded");
+}
+
+int lp_worker_open(struct lp_worker **opened, const struct lp_worker_options *options, char *message,
+                   size_t message_size)
+{
+    struct lp_own_io own = lp_own_io_begin();
+    int status = open_worker(opened, options, message, message_size), why = errno;
+    lp_own_io_end(NULL, &own);
+    errno = why;
+    return status;
 }
 
 struct lp_recorder *lp_worker_recorder(struct lp_worker *worker)

@@ -215,6 +215,16 @@ static inline void model_entries(struct model *model, struct lp_run_phase *phase
     model_hist(model, &phase->hist, each, n);
 }
 
+/* Device time of n entries of the phase. */
+static inline void model_device_time(struct model *model, struct lp_run_phase *phase, uint64_t n, uint64_t each)
+{
+    if (phase->device_time == NULL)
+        phase->device_time = model_alloc(model, sizeof *phase->device_time);
+    phase->device_time->calls += n;
+    phase->device_time->ns += n * each;
+    model_hist(model, &phase->device_time->hist, each, n);
+}
+
 static inline struct lp_run_counter *model_counter(struct model *model, struct lp_run_phase *phase, const char *name,
                                                    int64_t sum, uint64_t calls)
 {

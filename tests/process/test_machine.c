@@ -16,6 +16,7 @@ static void be_pinned(void *context)
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
     lp_machine_read(&machine, "");
     CHECK_U64(machine.cores_usable, 1);
+    CHECK(CPU_ISSET((size_t)atoi(machine.usable_list), &one) && !strpbrk(machine.usable_list, "-,"));
     CHECK_U64(machine.cores, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
@@ -34,6 +35,10 @@ static void test_this_machine(void **state)
     lp_machine_read(&machine, "");
     assert_int_equal(sscanf(strstr(meminfo, "MemTotal:"), "MemTotal: %llu kB", &kib), 1);
     assert_int_equal(machine.ram_bytes, kib * 1024);
+    char *status = file_read("/proc/self/status", NULL), list[300];
+    snprintf(list, sizeof list, "Cpus_allowed_list:\t%s\n", machine.usable_list);
+    assert_non_null(strstr(status, list));
+    free(status);
     assert_true(machine.cores_usable >= 1 && machine.cores_usable <= machine.cores);
     assert_true(machine.kernel[0] >= '1' && machine.kernel[0] <= '9');
     if (machine.cpu_model[0])

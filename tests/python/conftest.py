@@ -122,7 +122,7 @@ def child(tmp_path: Path) -> Child:
 
 def strays_of(run_dir: Path) -> list[str]:
     """Return what a run whose workers are all closed must not leave: images, and other files."""
-    ours = re.compile(r"metadata\.json|workers/[^/]+/w_[^/]+\.json")
+    ours = re.compile(r"metadata\.json|workers/[^/]+/w_[^/]+\.(json|samples|gpu_samples)")
     files = [str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file()]
     images = []
     for path in Path(f"/dev/shm/lineprofiler-{os.getuid()}").glob("*"):

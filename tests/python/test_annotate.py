@@ -10,15 +10,13 @@ import pickle
 import sys
 import threading
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from lineprofiler import _core, accounting
-from lineprofiler.accounting import Profiler, Run, merge_run
-
-Finished = Callable[[Path], Run]
+from lineprofiler.accounting import Profiler, merge_run
 
 
 class Ranges:
@@ -247,14 +245,12 @@ def test_what_fails_is_counted_and_reaches_nobody(
     assert "the tool has gone" in entry["annotate_error"]
 
 
-def test_without_any_tool_it_is_nothing(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch, finished: Finished
-) -> None:
+def test_without_any_tool_it_is_nothing(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torch", "nvtx"):
         monkeypatch.setitem(sys.modules, name, None)
     with Profiler(run_dir, annotate=True) as profiler, profiler.phase("a"):
         pass
-    assert finished(run_dir).tree[("a",)].calls == 1
+    assert merge_run(run_dir).tree[("a",)].calls == 1
 
 
 def test_phases_are_checked_as_ever(annotated: Profiler) -> None:
@@ -301,8 +297,12 @@ def test_torch_counts_once_the_program_has_it(
         def __exit__(self, *exception: object) -> None:
             seen.append(f"-{self.name}")
 
+    def range_start(name: str) -> str:
+        seen.append(f"({name}")
+        return name
+
     nvtx = types.SimpleNamespace(
-        range_start=lambda name: seen.append(f"({name}") or name,
+        range_start=range_start,
         range_end=lambda name: seen.append(f"{name})"),
     )
     torch = types.ModuleType("torch")
@@ -324,7 +324,7 @@ def test_nothing_heavy_is_imported_for_it_M3(child: object, run_dir: Path) -> No
     assert child.json(code, run_dir) == []  # type: ignore[attr-defined]
 
 
-def test_real_nvtx_ranges_end(run_dir: Path, finished: Finished) -> None:
+def test_real_nvtx_ranges_end(run_dir: Path) -> None:
     nvtx = pytest.importorskip("nvtx", reason="the package nvtx is not installed")
     assert nvtx
     with Profiler(run_dir, annotate=True) as profiler:
@@ -334,4 +334,4 @@ def test_real_nvtx_ranges_end(run_dir: Path, finished: Finished) -> None:
         assert profiler._hooks is not None
         assert profiler._hooks.annotation is not None
         assert profiler._hooks.annotation.errors == 0
-    assert finished(run_dir).tree[("a", "b")].calls == 100
+    assert merge_run(run_dir).tree[("a", "b")].calls == 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import cProfile
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def backends_of(run_dir: Path) -> list[dict[str, Any]]:
 def report(run_dir: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(text_of(run_dir, "--json"))
     try:
-        import jsonschema
+        import jsonschema  # type: ignore[import-untyped]
     except ImportError:
         return document
     jsonschema.validate(document, json.loads((ROOT / "docs" / "report.schema.json").read_text()))
@@ -166,7 +167,7 @@ def test_its_own_time_is_a_phase_and_nobody_elses_SC04(run_dir: Path, tool: Tool
     seen = []
     with Profiler(run_dir, backend="viztracer", backend_window=(1, 2)) as profiler:
         tool.start = lambda: seen.append(profiler.current())  # type: ignore[method-assign]
-        tool.save = lambda _: seen.append(profiler.current())  # type: ignore[method-assign]
+        tool.save = lambda _: seen.append(profiler.current())  # type: ignore[method-assign,assignment]
         Path(run_dir / "backend").mkdir(exist_ok=True)
         with profiler.phase("epoch"), pytest.warns(RuntimeWarning, match="could not be written"):
             iterate(profiler, 3)
@@ -341,20 +342,21 @@ def test_tools_that_the_program_runs_are_seen(
     their = types.SimpleNamespace(enable=True)
     monkeypatch.setattr(builtins, "__viz_tracer__", their, raising=False)
     torch = types.SimpleNamespace(_is_profiler_enabled=True)
-    jax = types.SimpleNamespace(_profile_state=types.SimpleNamespace(profile_session=object()))
-    for name, stop in {
-        "viztracer": lambda: setattr(their, "enable", False),
-        "torch.profiler": lambda: setattr(torch, "_is_profiler_enabled", False),
-        "jax.profiler": lambda: setattr(jax._profile_state, "profile_session", None),
-    }.items():
-        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", torch)  # type: ignore[arg-type]
-        monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)  # type: ignore[arg-type]
+    jax = types.SimpleNamespace(_profile_state=types.SimpleNamespace(session=object()))
+    stops: dict[str, tuple[object, str, object]] = {
+        "viztracer": (their, "enable", False),
+        "torch.profiler": (torch, "_is_profiler_enabled", False),
+        "jax.profiler": (jax._profile_state, "session", None),
+    }
+    for name, stop in stops.items():
+        monkeypatch.setitem(sys.modules, "torch.autograd.profiler", torch)
+        monkeypatch.setitem(sys.modules, "jax._src.profiler", jax)
         with (
             Profiler(run_dir / name, backend="viztracer") as profiler,
             pytest.warns(RuntimeWarning, match=f"{name} is at work"),
         ):
             iterate(profiler, 9)
-        stop()
+        setattr(*stop)
     assert tool.calls == []
     with Profiler(run_dir, backend="viztracer") as profiler:
         iterate(profiler, 9)
@@ -447,7 +449,7 @@ def test_annotations_and_a_window_together(
 ) -> None:
     names: list[str] = []
     nvtx = types.ModuleType("nvtx")
-    nvtx.start_range = lambda name: names.append(name) or name  # type: ignore[attr-defined]
+    nvtx.start_range = lambda name: names.append(name)  # type: ignore[attr-defined]
     nvtx.end_range = lambda _: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "nvtx", nvtx)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
@@ -486,6 +488,54 @@ def test_threads_share_one_count(run_dir: Path, tool: Tool) -> None:
     assert found["state"] == "written"
     tree = merge_run(run_dir).tree
     assert tree[("iteration",)].calls + tree[("iteration [viztracer]",)].calls == 400
+
+
+def test_another_thread_may_end_it_and_leaves_no_hook_behind(run_dir: Path) -> None:
+    pytest.importorskip("viztracer", reason="the package viztracer is not installed")
+    hooks: list[object] = []
+    begun, ended = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        iterate(profiler, 1)
+        begun.set()
+        ended.wait()
+        hooks.append(sys.getprofile())
+        iterate(profiler, 1)
+        hooks.append(sys.getprofile())
+
+    with Profiler(run_dir, backend="viztracer", backend_window=(1, 2)) as profiler:
+        thread = threading.Thread(target=begin)
+        thread.start()
+        begun.wait()
+        iterate(profiler, 1)
+        ended.set()
+        thread.join()
+    assert hooks[1] is None
+    [found] = backends_of(run_dir)
+    assert found["state"] == "written"
+
+
+def test_a_child_that_enters_nothing_says_nothing(run_dir: Path, tool: Tool) -> None:
+    """Forked inside a window, too, it leaves its parent's note alone."""
+    profiler = Profiler(
+        run_dir,
+        backend="viztracer",
+        backend_window=(1, 3),
+        snapshot_interval_s=None,  # no thread beside which to fork
+        sample_interval_s=None,
+    )
+    with profiler:
+        tool.clear = lambda: None  # type: ignore[attr-defined]
+        with profiler.phase("iteration"):
+            pid = os.fork()
+            if pid == 0:
+                profiler.close()
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        iterate(profiler, 3)
+    [found] = backends_of(run_dir)
+    assert (found["state"], found["entries"]) == ("written", 3)
+    assert len(merge_run(run_dir).workers) == 1
 
 
 # --- real packages ---

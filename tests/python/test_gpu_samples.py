@@ -6,7 +6,7 @@ import json
 import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from gpu import CUDA, ONE, OURS, TORCH, FakeGpu
@@ -14,7 +14,8 @@ from machine import PRELUDE
 
 from lineprofiler.accounting import merge_run
 
-from .conftest import Child
+if TYPE_CHECKING:
+    from conftest import Child
 
 FIRST_PID_NAMESPACE = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
 NOT_MEASURED = 2**64 - 1

@@ -118,7 +118,12 @@ def test_the_samples_may_be_left_out_J1(run: Run, run_dir: Path) -> None:
     without = merge_run(str(run_dir), with_samples=False)
     assert merge_run(run_dir, False) == without
     assert without.tree == run.tree
-    assert (without.io, without.gpu, without.memory, without.workers[0].usage) == (None, [], {}, None)
+    assert (without.io, without.gpu, without.memory, without.workers[0].usage) == (
+        None,
+        [],
+        {},
+        None,
+    )
     assert all(role.sampled == [] for role in without.roles.values())
 
 

@@ -131,7 +131,10 @@ def test_any_stream_gives_the_figures_of_the_reference_H2_H3(rows: list[Row]) ->
 def check_phases(
     run: Run, moved: dict[int | None, dict[str, int]], growth: dict[int | None, int]
 ) -> None:
-    found = {sampled.path if sampled.path else sampled.kind: sampled for sampled in run.roles["learner"].sampled}
+    found = {
+        sampled.path if sampled.path else sampled.kind: sampled
+        for sampled in run.roles["learner"].sampled
+    }
     names: dict[int | None, Any] = {**PHASES, 0: "none_open", None: "unknown"}
     for phase, totals in moved.items():
         if any(totals.values()):
@@ -283,9 +286,9 @@ def test_workers_share_a_device_K7_GP11(folder: Path) -> None:
             for s in range(50)
             for device in range(2)
         ]
-        Worker(
-            f"w_r1_{number}_0000000{number}", rows=[row(0)], gpu_rows=rows, phases=PHASES
-        ).write(folder)
+        Worker(f"w_r1_{number}_0000000{number}", rows=[row(0)], gpu_rows=rows, phases=PHASES).write(
+            folder
+        )
     run = merge_run(folder)
     assert [(device.host, device.index, device.workers) for device in run.gpu] == [
         ("node07", 0, 2),
@@ -328,12 +331,21 @@ BAD_HEADERS = {
     "not JSON": (b"\x00" * 4096, "no header"),
     "empty": (b"", "empty"),
     "another format": (header("process", NAME, format="other"), "not a samples file"),
-    "a newer version": (header("process", NAME, version=2), "version 2: written by a newer release"),
+    "a newer version": (
+        header("process", NAME, version=2),
+        "version 2: written by a newer release",
+    ),
     "the other kind": (header("gpu", NAME), "kind: not process"),
     "the other order": (header("process", NAME, **BIG_ENDIAN), "byte_order: not little"),
-    "huge records": (header("process", NAME, record_bytes=2**60), "record_bytes: 1152921504606846976"),
+    "huge records": (
+        header("process", NAME, record_bytes=2**60),
+        "record_bytes: 1152921504606846976",
+    ),
     "no records": (header("process", NAME, record_bytes=0), "record_bytes: less than 1"),
-    "wrong size": (header("process", NAME, record_bytes=64), "record_bytes: 64, but its fields take"),
+    "wrong size": (
+        header("process", NAME, record_bytes=64),
+        "record_bytes: 64, but its fields take",
+    ),
     "wrong header": (header("process", NAME, header_bytes=64), "header_bytes: 64, but"),
     "odd type": (header("process", NAME).replace(b'"u8"', b'"x8"', 1), "fields[0]: type x8"),
     "no sequence": (

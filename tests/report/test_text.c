@@ -13,6 +13,7 @@
 #include "base/emit.h"
 #include "model/model.h"
 #include "report/report.h"
+#include "run/samples.h"
 
 #define RULE "────────────────────────────────────────────────────────────────────────────────\n"
 #define RULE_100 "────────────────────" RULE
@@ -276,6 +277,48 @@ static void test_why_a_phase_waited(void **state)
                                   "              spent off the CPU\n"
                                   "  wait n%:    why: blocked, the thread had given its core up; preempted, it\n"
                                   "              could have run but found no core; % of the same wall time\n");
+}
+
+static void test_device_times_and_submissions_H7(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *role = model_role(&model, "trainer");
+    model_worker(&model, role, "node07");
+    struct lp_run_phase *phase = model_phase(&model, role->tree, "iteration");
+    model_entries(&model, phase, 60, 1 * S, 0.1);
+    struct lp_run_phase *forward = model_phase(&model, phase, "forward");
+    model_entries(&model, forward, 60, 3 * MS, 0.1); /* of next to no self time, but not left out */
+    model_device_time(&model, forward, 59, 687 * MS);
+    struct lp_run_phase *unknown = model_phase(&model, phase, "unknown");
+    model_entries(&model, unknown, 60, 100 * MS, 0.1);
+    model_device_time(&model, unknown, 0, 0);
+    struct lp_run_phase *send = model_phase(&model, phase, "send");
+    model_entries(&model, send, 60, 50 * MS, 0.1);
+    send->async_work = true;
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    const char *dominant = strstr(text, "DOMINANT PHASES");
+    assert_non_null(dominant);
+    assert_string_equal(dominant,
+                        "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
+                        "iteration                          50.8s     10%   973.1ms      1.0s          60\n"
+                        "iteration/unknown                   6.0s     10%    96.5ms   100.6ms          60\n"
+                        "    gpu n/a; 0 of 60 known\n"
+                        "iteration/send\xe2\x80\xa0                     3.0s     10%    48.2ms    50.3ms          60\n"
+                        "iteration/forward                180.0ms     10%     3.0ms     3.1ms          60\n"
+                        "    gpu 687.0ms/ea, p50 704.6ms, p99 737.5ms; 40.5s in all; 59 of 60 known\n"
+                        "\n"
+                        "ITERATIONS  (60 entries)  iteration\n"
+                        "  mean       1.0s   p50    973.1ms   p95       1.0s   p99       1.0s\n"
+                        "\n"
+                        "  self        wall time outside child phases, summed over processes and threads\n"
+                        "  wait        % of the phase's wall time, child phases included, that its thread\n"
+                        "              spent off the CPU\n"
+                        "  gpu         time from the beginning of what an entry enqueued to its end, on\n"
+                        "              its stream of the device, gaps included; in no other figure here\n"
+                        "  \xe2\x80\xa0           wall time of submission only: the work itself runs elsewhere, or\n"
+                        "              later\n");
 }
 
 static void test_a_process_is_named_as_other_tools_do(void **state)
@@ -717,6 +760,60 @@ static int full(void *context, const char *bytes, size_t len)
     return -1;
 }
 
+static void be_on_a_machine(struct lp_run_worker *worker, struct model *model, uint64_t peak_mb)
+{
+    worker->machine = (struct lp_run_machine){.cores = 16,
+                                              .cores_usable = 8,
+                                              .usable_list = model_text(model, "0-7"),
+                                              .cpu_limit_cores = 1.5,
+                                              .ram_bytes = UINT64_C(64000000000),
+                                              .memory_limit_bytes = UINT64_C(2000000000),
+                                              .kernel = model_text(model, "6.1.0")};
+    worker->peak_rss_bytes = peak_mb * 1000000;
+}
+
+static const char *after(const char *text, const char *mark)
+{
+    const char *found = strstr(text, mark);
+    assert_non_null(found);
+    return found;
+}
+
+/* K7, PR08: what is granted, what is used, and that the sum counts shared pages several times. */
+static void test_resources_and_commit(void **state)
+{
+    (void)state;
+    struct model model = {0};
+    model_run(&model);
+    model.run->provenance.commit = model_text(&model, "0123456789abcdef0123456789abcdef01234567");
+    model.run->provenance.branch = model_text(&model, "main");
+    model.run->provenance.dirty = model.run->provenance.dirty_known = true;
+    model.run->sampling = model_alloc(&model, sizeof *model.run->sampling);
+    struct lp_run_timeline *timeline = &model.run->sampling->timeline;
+    timeline->bin_ns = model.run->runtime_ns;
+    timeline->n_bins = 1;
+    timeline->known_ns = model_alloc(&model, sizeof(uint64_t));
+    for (int i = 0; i < LP_RUN_FLOWS; i++)
+        timeline->bytes[i] = model_alloc(&model, sizeof(uint64_t));
+    struct lp_run_role *actor = model_role(&model, "actor");
+    be_on_a_machine(model_worker(&model, actor, "node07"), &model, 300);
+    be_on_a_machine(model_worker(&model, actor, "node07"), &model, 500);
+    model.run->workers[1].pss_bytes = 100000000;
+    const char *text = write_report(&model, (struct lp_report_options){0});
+    after(text, "\nCommit 01234567 (main, changed)\n");
+    const char *expected = "\nRESOURCES                  granted        used                mean      heaviest\n"
+                           "node07  (2 processes)\n"
+                           "  CPU cores                   1.50         n/a     n/a         n/a           n/a\n"
+                           "  memory                    2.0 GB    800.0 MB   40.0%    400.0 MB      500.0 MB\n"
+                           "  memory, shared once       2.0 GB    100.0 MB    5.0%    100.0 MB      100.0 MB\n"
+                           "  16 cores, usable 8, limit 1.50; RAM 64.0 GB, limit 2.0 GB; Linux 6.1.0\n"
+                           "  heaviest: memory actor pid 4711\n"
+                           "  memory, shared once, was measured of 1 of 2 processes\n";
+    if (strncmp(after(text, "\nRESOURCES"), expected, strlen(expected)) != 0)
+        fail_msg("%s", text);
+    after(text, "counts\n  shared pages several times");
+}
+
 static void test_a_sink_that_fails(void **state)
 {
     (void)state;
@@ -738,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_a_run_that_is_still_going),
         cmocka_unit_test(test_cpu_that_was_not_measured),
         cmocka_unit_test(test_why_a_phase_waited),
+        cmocka_unit_test(test_device_times_and_submissions_H7),
         cmocka_unit_test(test_a_process_is_named_as_other_tools_do),
         cmocka_unit_test(test_estimates_say_so),
         cmocka_unit_test(test_estimates_in_sums_say_so),
@@ -750,6 +848,7 @@ int main(void)
         cmocka_unit_test(test_many_roles_and_hosts),
         cmocka_unit_test(test_a_wide_page_in_colour),
         cmocka_unit_test(test_colour_adds_nothing),
+        cmocka_unit_test(test_resources_and_commit),
         cmocka_unit_test(test_a_sink_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, release);

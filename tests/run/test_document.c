@@ -1,4 +1,6 @@
 /* One document, checked: J3, EX06, HG02, HG03. */
+#include <math.h>
+
 #include "support.h"
 
 #include "run/document.h"
@@ -214,6 +216,68 @@ static void test_state_fields(void **state)
     ASSERT_FAULTS(cases);
 }
 
+#define MACHINE                                                                                                        \
+    "\"machine\":{\"cores\":16,\"cores_usable\":2,\"cores_usable_list\":\"0-1\",\"cpu_limit_cores\":1.5,"              \
+    "\"ram_bytes\":64000,\"memory_limit_bytes\":2000,\"kernel\":\"6.1\",\"cpu_model\":null},"                          \
+    "\"memory\":{\"peak_rss_bytes\":700,\"pss_bytes\":null},"
+
+static void test_machine_and_memory(void **state)
+{
+    (void)state;
+    struct lp_run_fault fault;
+    struct spec spec = base;
+    spec.facts = MACHINE;
+    char *text = make_document(&spec), *other;
+    assert_int_equal(parse(text, &fault), 0);
+    assert_int_equal(document.machine.cores, 16);
+    assert_int_equal(document.machine.cores_usable, 2);
+    assert_true(document.machine.cpu_limit_cores == 1.5);
+    assert_int_equal(document.machine.ram_bytes, 64000);
+    assert_int_equal(document.machine.memory_limit_bytes, 2000);
+    assert_true(lp_text_equal(document.usable_list, view_of("0-1")));
+    assert_true(lp_text_equal(document.kernel, view_of("6.1")));
+    assert_null(document.cpu_model.bytes);
+    assert_int_equal(document.peak_rss_bytes, 700);
+    assert_int_equal(document.pss_bytes, 0);
+    other = swapped(text, "\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":\"none\"");
+    free(text);
+    text = swapped(other, "\"memory_limit_bytes\":2000", "\"memory_limit_bytes\":\"none\"");
+    free(other);
+    assert_int_equal(parse(text, &fault), 0);
+    assert_true(isinf(document.machine.cpu_limit_cores));
+    assert_true(document.machine.memory_limit_bytes == UINT64_MAX);
+    free(text);
+    /* Of an older writer; what the document before had is gone. */
+    text = make_document(&base);
+    assert_int_equal(parse(text, &fault), 0);
+    assert_int_equal(document.machine.cores, 0);
+    assert_true(isnan(document.machine.cpu_limit_cores));
+    assert_int_equal(document.machine.memory_limit_bytes, 0);
+    assert_int_equal(document.peak_rss_bytes, 0);
+    free(text);
+}
+
+static void test_machine_fields(void **state)
+{
+    (void)state;
+    static const struct fault_case cases[] = {
+        {"\"cores\":16", "\"cores\":0", "machine.cores: less than 1"},
+        {"\"cores\":16", "\"cores\":\"16\"", "machine.cores: an integer expected, found a string"},
+        {"\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":-1", "machine.cpu_limit_cores: not above 0"},
+        {"\"cpu_limit_cores\":1.5", "\"cpu_limit_cores\":\"many\"",
+         "machine.cpu_limit_cores: a number or null expected, found a string"},
+        {"\"memory_limit_bytes\":2000", "\"memory_limit_bytes\":-2", "machine.memory_limit_bytes: negative"},
+        {"\"kernel\":\"6.1\"", "\"kernel\":6", "machine.kernel: a string or null expected, found an integer"},
+        {"\"peak_rss_bytes\":700", "\"peak_rss_bytes\":0", "memory.peak_rss_bytes: less than 1"},
+        {"\"memory\":{\"peak_rss_bytes\":700,\"pss_bytes\":null}", "\"memory\":[]",
+         "memory: an object expected, found an array"},
+    };
+    struct spec spec = base;
+    spec.facts = MACHINE;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fault(&spec, cases[i].from, cases[i].to, cases[i].reason);
+}
+
 static void test_threads_and_tree(void **state)
 {
     (void)state;
@@ -325,6 +389,48 @@ static void test_contradictions(void **state)
     assert_accepted(&running, "[5,2,1,4]", "[5,2,4,1]");
     assert_int_equal(document.tallies[0].min, 1);
     assert_int_equal(document.tallies[0].max, 4);
+}
+
+/* The one document with device times, and the devices. */
+static const struct spec with_devices = {
+    .facts = "\"gpus\":[{\"index\":1,\"name\":\"A100\",\"uuid\":null,\"memory_bytes\":80,\"state\":\"ok\","
+             "\"own\":\"pid_namespace\"},{\"index\":2,\"name\":null,\"uuid\":\"GPU-2\",\"memory_bytes\":null,"
+             "\"state\":\"lost\",\"own\":\"ok\"}],",
+    .threads = ONE_THREAD(",{\"parent\":0,\"name\":\"a\",\"calls\":3,\"wall_ns\":60,\"hist\":\"30:3\","
+                          "\"gpu_calls\":2,\"gpu_ns\":90,\"gpu_hist\":\"35:1 36:1\",\"async_work\":true}"),
+};
+
+static void test_devices_and_their_times_H5_H7(void **state)
+{
+    (void)state;
+    static const struct fault_case cases[] = {
+        {"\"gpu_calls\":2", "\"gpu_calls\":4", "threads[0].nodes[1].gpu_calls: above calls"},
+        {"35:1 36:1", "35:1", "threads[0].nodes[1].gpu_hist: adds up to 1, gpu_calls to 2"},
+        {"\"gpu_calls\":2", "\"gpu_calls\":0", "threads[0].nodes[1].gpu_ns: time of no calls"},
+    };
+    static const struct fault_case types[] = {
+        {"\"gpu_ns\":90", "\"gpu_ns\":-1", "threads[0].nodes[1].gpu_ns: negative"},
+        {"35:1 36:1", "36:1 35:1", "threads[0].nodes[1].gpu_hist: bucket 35 out of order"},
+        {"\"async_work\":true", "\"async_work\":1",
+         "threads[0].nodes[1].async_work: true or false expected, found an integer"},
+        {"\"index\":1,", "", "gpus[0]: index: missing"},
+        {"\"memory_bytes\":80", "\"memory_bytes\":-80", "gpus[0]: memory_bytes: negative"},
+    };
+    struct spec running = with_devices;
+    running.state = "running";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_fault(&with_devices, cases[i].from, cases[i].to, cases[i].reason);
+        assert_accepted(&running, cases[i].from, cases[i].to);
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        assert_fault(&running, types[i].from, types[i].to, types[i].reason);
+    assert_accepted(&with_devices, "A100", "B200");
+    assert_int_equal(document.n_gpus, 2);
+    assert_int_equal(document.gpus[0].memory_bytes, 80);
+    assert_null(document.gpus[0].uuid.bytes);
+    assert_true(document.gpus[1].memory_bytes == UINT64_MAX);
+    assert_accepted(&base, "\"late_wall_ns\":3", "\"late_wall_ns\":2");
+    assert_int_equal(document.n_gpus, 0);
 }
 
 static void test_what_is_no_contradiction(void **state)
@@ -486,6 +592,8 @@ int main(void)
         cmocka_unit_test(test_deep_json_does_not_exhaust_the_stack),
         cmocka_unit_test(test_process_fields),
         cmocka_unit_test(test_state_fields),
+        cmocka_unit_test(test_machine_and_memory),
+        cmocka_unit_test(test_machine_fields),
         cmocka_unit_test(test_threads_and_tree),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_histogram_text),
@@ -497,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_depth_is_bounded),
         cmocka_unit_test(test_name_length_is_bounded_B12),
         cmocka_unit_test(test_names_are_decoded),
+        cmocka_unit_test(test_devices_and_their_times_H5_H7),
         cmocka_unit_test(test_every_truncation_is_refused_EX06),
         cmocka_unit_test(test_every_spoilt_byte_is_survived),
     };

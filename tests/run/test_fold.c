@@ -57,6 +57,36 @@ static void test_open_time_is_part_of_wall_time(void **state)
     lp_run_phase_free(root);
 }
 
+/* Of two threads; a third has the phase without asking. */
+static void test_device_times_add_up(void **state)
+{
+    (void)state;
+    struct lp_run_phase *root = fold_nodes(
+        "closed",
+        "[{\"name\":\"a\",\"tid\":1,\"alive\":true,\"nodes\":[{},"
+        "{\"parent\":0,\"name\":\"x\",\"calls\":3,\"wall_ns\":9,\"hist\":\"3:3\",\"gpu_calls\":2,\"gpu_ns\":70,"
+        "\"gpu_hist\":\"33:2\",\"async_work\":true},"
+        "{\"parent\":0,\"name\":\"y\",\"calls\":1,\"wall_ns\":3,\"hist\":\"3:1\",\"gpu_calls\":0}]},"
+        "{\"name\":\"b\",\"tid\":2,\"alive\":true,\"nodes\":[{},"
+        "{\"parent\":0,\"name\":\"x\",\"calls\":1,\"wall_ns\":3,\"hist\":\"3:1\",\"gpu_calls\":1,\"gpu_ns\":5,"
+        "\"gpu_hist\":\"5:1\"}]},"
+        "{\"name\":\"c\",\"tid\":3,\"alive\":true,\"nodes\":[{},"
+        "{\"parent\":0,\"name\":\"x\",\"calls\":1,\"wall_ns\":3,\"hist\":\"3:1\"},"
+        "{\"parent\":0,\"name\":\"z\",\"calls\":1,\"wall_ns\":3,\"hist\":\"3:1\"}]}]",
+        NULL);
+    const struct lp_run_phase *x = phase_at(root, "x");
+    assert_int_equal(x->calls, 5);
+    assert_int_equal(x->device_time->calls, 3);
+    assert_int_equal(x->device_time->ns, 75);
+    assert_int_equal(lp_hist_bucket(&x->device_time->hist, 33), 2);
+    assert_int_equal(lp_hist_total(&x->device_time->hist), 3);
+    assert_true(x->async_work);
+    assert_int_equal(phase_at(root, "y")->device_time->calls, 0); /* asked for, and of none known */
+    assert_false(phase_at(root, "y")->async_work);
+    assert_null(phase_at(root, "z")->device_time); /* not asked for */
+    lp_run_phase_free(root);
+}
+
 /* What of one worker is summed: an interval is the difference of two such. */
 static void test_sums_of_a_worker(void **state)
 {
@@ -345,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_sampled_nodes_are_estimates_G2),
         cmocka_unit_test(test_the_deepest_open_path_of_each_thread),
         cmocka_unit_test(test_the_worker_is_described),
+        cmocka_unit_test(test_device_times_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

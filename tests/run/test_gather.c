@@ -189,7 +189,8 @@ static void test_an_image_makes_up_for_a_broken_file(void **state)
 
 static void add_broken_image(struct scene *scene)
 {
-    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE, NULL), 0);
+    assert_int_equal(lp_run_gather_image(&scene->gather, "/dev/shm/x/" NAME ".img", "{", 1, LP_SOURCE_LIVE_IMAGE, NULL),
+                     0);
 }
 
 static void test_a_file_stands_in_for_a_broken_image(void **state)

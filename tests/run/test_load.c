@@ -399,6 +399,50 @@ static void test_runtime_by_the_monotonic_clock_CK01(void **state)
     free(stepped);
 }
 
+static void put_metadata(const char *entry)
+{
+    char *text;
+    assert_true(asprintf(&text, "{\"runs\":{\"other\":{\"run_id\":\"other\"},\"r1\":%s}}", entry) > 0);
+    write_bytes(folder, "metadata.json", text, strlen(text));
+    free(text);
+}
+
+static void test_what_the_run_came_from(void **state)
+{
+    (void)state;
+    struct spec spec = {0};
+    write_worker(folder, &spec);
+    put_metadata("{\"run_id\":\"r1\",\"provenance\":{\"git\":{\"commit\":\"0123456789abcdef0123456789abcdef01234567\","
+                 "\"branch\":\"ma\\\\\\\\in\",\"dirty\":true,\"difference_sha256\":\"ab\"},"
+                 "\"packages\":{\"torch\":\"2.3\",\"gone\":null}}}");
+    struct lp_run *run = load(folder);
+    assert_string_equal(run->provenance.commit.bytes, "0123456789abcdef0123456789abcdef01234567");
+    assert_string_equal(run->provenance.branch.bytes, "ma\\in");
+    assert_true(run->provenance.dirty_known && run->provenance.dirty);
+    assert_string_equal(run->provenance.difference_sha256.bytes, "ab");
+    assert_int_equal(run->provenance.n_packages, 2);
+    lp_run_free(run);
+    static const char *const nothing[] = {
+        "{\"run_id\":\"r1\"}",
+        "{\"run_id\":\"r2\",\"provenance\":{\"git\":{\"commit\":\"0123\"}}}",
+        "{\"run_id\":\"r1\",\"provenance\":null}",
+        "{\"run_id\":\"r1\",\"provenance\":[1]}",
+        "{\"run_id\":\"r1\",\"provenance\":{\"git\":null,\"packages\":7}}",
+        "{\"run_id\":\"r1\",\"provenance\":{\"git\":{\"commit\":5,\"branch\":\"\\\\q\",\"dirty\":\"yes\"}}}",
+        "{\"run_id\":7}",
+        "7",
+    };
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        put_metadata(nothing[i]);
+        run = load(folder);
+        assert_null(run->provenance.commit.bytes);
+        assert_null(run->provenance.branch.bytes);
+        assert_false(run->provenance.dirty_known);
+        assert_int_equal(run->provenance.n_packages, 0);
+        lp_run_free(run);
+    }
+}
+
 static void test_metadata_is_kept_if_it_is_json(void **state)
 {
     (void)state;
@@ -478,6 +522,7 @@ int main(void)
         TEST(test_unreadable_files_of_other_attempts),
         TEST(test_hosts_with_clocks_of_their_own_CK03),
         TEST(test_runtime_by_the_monotonic_clock_CK01),
+        TEST(test_what_the_run_came_from),
         TEST(test_metadata_is_kept_if_it_is_json),
         TEST(test_progress_is_shown),
         TEST(test_a_run_directory_may_be_a_link),

@@ -299,6 +299,41 @@ static void test_threads_by_name(void **state)
     free(text);
 }
 
+/* They come later than the entries, and are handed out once. */
+static void test_device_times_that_come_later(void **state)
+{
+    (void)state;
+    struct lp_run_reading cursor = {0};
+    struct lp_run_phase *interval =
+        advance_to(&cursor, NODE("a", "\"calls\":3,\"wall_ns\":9,\"hist\":\"3:3\",\"gpu_calls\":0,\"gpu_ns\":0"), 1);
+    assert_int_equal(phase_at(interval, "a")->device_time->calls, 0);
+    lp_run_phase_free(interval);
+    interval = advance_to(&cursor,
+                          NODE("a", "\"calls\":4,\"wall_ns\":12,\"hist\":\"3:4\",\"gpu_calls\":3,\"gpu_ns\":90,"
+                                    "\"gpu_hist\":\"30:3\""),
+                          2);
+    assert_int_equal(phase_at(interval, "a")->calls, 1);
+    assert_int_equal(phase_at(interval, "a")->device_time->calls, 3);
+    assert_int_equal(phase_at(interval, "a")->device_time->ns, 90);
+    assert_int_equal(lp_hist_total(&phase_at(interval, "a")->device_time->hist), 3);
+    lp_run_phase_free(interval);
+    interval = advance_to(&cursor,
+                          NODE("a", "\"calls\":5,\"wall_ns\":15,\"hist\":\"3:5\",\"gpu_calls\":2,\"gpu_ns\":60,"
+                                    "\"gpu_hist\":\"30:2\""),
+                          3);
+    assert_int_equal(phase_at(interval, "a")->device_time->ns, 0);
+    lp_run_phase_free(interval);
+    interval = advance_to(&cursor,
+                          NODE("a", "\"calls\":6,\"wall_ns\":18,\"hist\":\"3:6\",\"gpu_calls\":4,\"gpu_ns\":95,"
+                                    "\"gpu_hist\":\"5:1 30:3\""),
+                          4);
+    assert_int_equal(phase_at(interval, "a")->device_time->calls, 1);
+    assert_int_equal(phase_at(interval, "a")->device_time->ns, 5);
+    assert_int_equal(lp_hist_bucket(&phase_at(interval, "a")->device_time->hist, 5), 1);
+    lp_run_phase_free(interval);
+    lp_run_reading_release(&cursor);
+}
+
 static void test_a_refused_document_says_why(void **state)
 {
     (void)state;
@@ -325,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_unmeasured_stays_unmeasured),
         cmocka_unit_test(test_cpu_time_that_is_taken_back_holds_nothing_back),
         cmocka_unit_test(test_threads_by_name),
+        cmocka_unit_test(test_device_times_that_come_later),
         cmocka_unit_test(test_a_refused_document_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,3 +117,59 @@ def build(folder: Path, *names: str) -> Path:
         command += [f"-Wl,-soname,{library.name}", "-o", str(library), str(FAKE / sources[name])]
         subprocess.run([*command, "-lpthread"], check=True)
     return folder
+
+
+# The same on a real device, without a framework: kernels that watch the device's clock, on a
+# stream that a stand-in for torch calls the current one.
+DEVICE = r'''
+import ctypes, types
+cuda = ctypes.CDLL("libcuda.so.1")
+
+def check(result):
+    assert result == 0, result
+
+PTX = b"""
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry spin(.param .u64 ns) {
+    .reg .u64 %rd<5>;
+    .reg .pred %p<2>;
+    ld.param.u64 %rd1, [ns];
+    mov.u64 %rd2, %globaltimer;
+AGAIN:
+    mov.u64 %rd3, %globaltimer;
+    sub.u64 %rd4, %rd3, %rd2;
+    setp.lt.u64 %p1, %rd4, %rd1;
+    @%p1 bra AGAIN;
+    ret;
+}
+"""
+device, context, module = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+kernel, stream = ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuInit(0))
+check(cuda.cuDeviceGet(ctypes.byref(device), 0))
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+check(cuda.cuCtxSetCurrent(context))
+check(cuda.cuModuleLoadData(ctypes.byref(module), PTX))
+check(cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"spin"))
+check(cuda.cuStreamCreate(ctypes.byref(stream), 1))  # does not wait for the default stream
+
+torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 0)
+torch._C = types.SimpleNamespace(
+    _cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: stream.value
+)
+sys.modules["torch"] = torch
+
+def enqueue(ms):
+    # A chain of kernels, none longer than 10 ms.
+    while ms > 0:
+        ns = ctypes.c_uint64(int(min(ms, 10) * 1e6))
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(ns))
+        check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None))
+        ms -= 10
+
+def drain():
+    check(cuda.cuStreamSynchronize(stream))
+'''
