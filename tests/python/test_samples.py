@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from machine import MOUNTS, PRELUDE, as_nobody, within
-from samples_files import BYTES, CHARS, Samples, gaps, read_samples, samples_of
+from samples_file import BYTES, CHARS, Samples, gaps, read_samples, samples_of
 
 from lineprofiler.accounting import Profiler, merge_run
 
