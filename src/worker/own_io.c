@@ -8,7 +8,7 @@
 
 #define AT_ONCE 16
 #define READING_MOST 256u /* chars of /proc/<pid>/io */
-#define TAKEN 1u /* no thread has this number: init is no user of ours */
+#define TAKEN 1u          /* no thread has this number: init is no user of ours */
 
 #define ADD(counter, n) atomic_fetch_add_explicit(&(counter), (n), memory_order_relaxed)
 #define GET(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
