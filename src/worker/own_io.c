@@ -136,7 +136,8 @@ void lp_own_io_reading(void)
 void lp_own_io_was_read(struct lp_header *header, size_t read_chars)
 {
     of_thread.moved.read_chars += read_chars;
-    ADD(header->own_read_chars, read_chars);
+    if (header)
+        ADD(header->own_read_chars, read_chars);
     ADD(sum_moved.read_chars, (uint64_t)read_chars - READING_MOST);
 }
 
