@@ -91,8 +91,7 @@ def streams(draw: st.DrawFn) -> list[Row]:
 @given(rows=streams())
 def test_any_stream_gives_the_figures_of_the_reference_H2_H3(rows: list[Row]) -> None:
     worker = Worker(phases=PHASES, rows=rows or [row(0)])
-    rows = worker.rows
-    expected = expect(rows, PHASES, worker.seconds)
+    expected = expect(worker.rows, PHASES, worker.seconds)
     with tempfile.TemporaryDirectory() as name:
         run = read(worker, Path(name))
     usage = run.workers[0].usage
@@ -135,7 +134,8 @@ def check_phases(
         sampled.path if sampled.path else sampled.kind: sampled
         for sampled in run.roles["learner"].sampled
     }
-    names: dict[int | None, Any] = {**PHASES, 0: "none_open", None: "unknown"}
+    names: dict[int | None, Any] = {0: "none_open", None: "unknown"}
+    names |= {number: path for number, path in PHASES.items()}  # noqa: C416
     for phase, totals in moved.items():
         if any(totals.values()):
             assert {name: getattr(found[names[phase]].moved, name) for name in FLOWS} == totals
@@ -314,8 +314,10 @@ def test_workers_share_a_device_K7_GP11(folder: Path) -> None:
 
 
 def test_a_device_that_tells_nothing_is_not_idle_GP11(folder: Path) -> None:
-    nothing = dict.fromkeys(("busy_permille", "own_busy_permille", "own_used_bytes"))
-    rows = [gpu_row(s, **nothing, device_used_bytes=None) for s in range(5)]
+    nothing: dict[str, int | None] = dict.fromkeys(
+        ("busy_permille", "own_busy_permille", "own_used_bytes", "device_used_bytes")
+    )
+    rows = [gpu_row(s) | nothing for s in range(5)]
     run = read(Worker(rows=[row(0)], gpu_rows=rows), folder)
     assert (run.gpu[0].busy_share, run.gpu[0].own_share, run.gpu[0].used_peak_bytes) == (
         None,
@@ -502,7 +504,9 @@ def test_blocks_with_nothing_to_say_are_absent(folder: Path) -> None:
 
 def test_exact_bytes_have_a_block_of_their_own_K5(folder: Path) -> None:
     load = {"io_read_bytes": 408_700_000, "io_read_chars": 768_000_000, "io_write_bytes": 0}
-    counters = {("iteration", "load"): {**load, "io_write_chars": 0, "batches": 7}}
+    counters: dict[tuple[str, ...], dict[str, int]] = {
+        ("iteration", "load"): {**load, "io_write_chars": 0, "batches": 7}
+    }
     Worker(phases=PHASES, counters=counters, seconds=4).write(folder)
     page = report(folder)
     assert "I/O BY PHASE (measured exactly)" in page

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -85,8 +85,8 @@ class Worker:
     rank: int | None = None
     seconds: int = 100
     phases: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
-    gpu_rows: list[Row] = field(default_factory=list)
+    rows: Sequence[Row] = field(default_factory=list)
+    gpu_rows: Sequence[Row] = field(default_factory=list)
     boot: str = "b1"
     clock_offset_ns: int = 0
     """How far its monotonic clock is from the others'."""
@@ -232,7 +232,7 @@ class Expected:
     slope: float | None = None
 
 
-def accept(rows: list[Row], expected: Expected, first_ns: int, last_ns: int) -> list[Row]:
+def accept(rows: Sequence[Row], expected: Expected, first_ns: int, last_ns: int) -> list[Row]:
     """Return the rows that can be used."""
     used: list[Row] = []
     for given in rows:
@@ -276,7 +276,7 @@ def difference(before: Row, after: Row, names: tuple[str, ...], most: int) -> li
     return grown
 
 
-def expect(rows: list[Row], ids: Iterable[int], seconds: int) -> Expected:
+def expect(rows: Sequence[Row], ids: Iterable[int], seconds: int) -> Expected:
     """Return what the rows of one worker come to."""
     expected = Expected()
     known = {0, *ids}
@@ -288,7 +288,7 @@ def expect(rows: list[Row], ids: Iterable[int], seconds: int) -> Expected:
         lost = (after["sequence"] or 0) - (before["sequence"] or 0) - 1
         phase = before["phase"] if before["phase"] in known else None
         totals = expected.by_phase.setdefault(phase, dict.fromkeys(FLOWS, 0))
-        moved = {}
+        moved: dict[str, int] = {}
         for layer, bit in (("chars", 1), ("bytes", 2)):
             names = (f"read_{layer}", f"write_{layer}")
             grown = difference(before, after, names, ns * 10_000 + 10**9)
