@@ -208,8 +208,8 @@ static void test_a_directory_that_went(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_repository(test_by_the_keeper),         described(test_without_a_keeper),
-        in_repository(test_by_one_worker),         described(test_a_git_that_hangs_holds_up_nothing),
+        in_repository(test_by_the_keeper),         in_repository(test_without_a_keeper),
+        in_repository(test_by_one_worker),         in_repository(test_a_git_that_hangs_holds_up_nothing),
         in_repository(test_a_directory_that_went),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
