@@ -6,10 +6,16 @@ static _Atomic uint64_t of_process;
 /* Not taken from the heap at its first use, which may be in a signal handler. */
 static __thread uint64_t of_thread __attribute__((tls_model("initial-exec")));
 
-void lp_own_reads_add(uint64_t chars)
+void lp_own_reads_begin(uint64_t most)
 {
-    of_thread += chars;
-    atomic_fetch_add_explicit(&of_process, chars, memory_order_relaxed);
+    atomic_fetch_add(&of_process, most);
+}
+
+void lp_own_reads_end(uint64_t most, int64_t chars)
+{
+    uint64_t were = chars > 0 ? (uint64_t)chars : 0;
+    of_thread += were;
+    atomic_fetch_add_explicit(&of_process, were - most, memory_order_relaxed);
 }
 
 uint64_t lp_own_reads(void)

@@ -10,7 +10,10 @@
 
 #include <stdint.h>
 
-void lp_own_reads_add(uint64_t chars);
+/* Before a reading of at most so many chars, and after it, with how many they were. In between it counts for the most, so
+   that no other thread can take it for the program's. */
+void lp_own_reads_begin(uint64_t most);
+void lp_own_reads_end(uint64_t most, int64_t chars); /* negative: none */
 /* All of this process, its parents' at the moment of the fork included. */
 uint64_t lp_own_reads(void);
 /* The calling thread's. */

@@ -22,12 +22,12 @@ static ssize_t read_text(const char *path, char *text, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -1;
+    lp_own_reads_begin(size);
     ssize_t n = read(fd, text, size - 1);
+    lp_own_reads_end(size, n);
     close(fd);
-    if (n >= 0) {
+    if (n >= 0)
         text[n] = '\0';
-        lp_own_reads_add((uint64_t)n);
-    }
     return n;
 }
 

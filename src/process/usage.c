@@ -28,10 +28,11 @@ static size_t read_text(const char *path, char *text, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
+    lp_own_reads_begin(size);
     ssize_t n = read(fd, text, size - 1);
+    lp_own_reads_end(size, n);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    lp_own_reads_add(n > 0 ? (uint64_t)n : 0);
     return n > 0 ? (size_t)n : 0;
 }
 

@@ -188,7 +188,9 @@ static bool is_final(const struct lp_description *description, const struct lp_p
 /* What this thread has moved so far, its own end included. */
 static void note_io(struct lp_description *description)
 {
+    lp_own_io_reading();
     size_t cost_chars = lp_io_of_thread(&description->moved);
+    lp_own_io_was_read(NULL, cost_chars);
     description->moved.read_chars += cost_chars;
     description->moved_is_known = cost_chars > 0;
 }

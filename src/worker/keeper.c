@@ -115,8 +115,10 @@ static void sample_if_due(struct lp_worker *worker, uint64_t now_ns)
     struct lp_keeper *keeper = &worker->keeper;
     if (!worker->sample_ns || now_ns < keeper->next_sample_ns)
         return;
-    lp_worker_sample(worker, now_ns);
-    lp_gpu_watch_tick(worker->gpus, now_ns);
+    if (!atomic_load(&worker->closed)) { /* else the last sample is of the moment when it closed */
+        lp_worker_sample(worker, now_ns);
+        lp_gpu_watch_tick(worker->gpus, now_ns);
+    }
     keeper->next_sample_ns = next_due(keeper->next_sample_ns, worker->sample_ns, now_ns);
 }
 

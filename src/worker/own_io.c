@@ -7,7 +7,8 @@
 #include "worker/internal.h"
 
 #define AT_ONCE 16
-#define TAKEN 1u /* no thread has this number: init is no user of ours */
+#define READING_MOST 256u /* chars of /proc/<pid>/io */
+#define TAKEN 1u          /* no thread has this number: init is no user of ours */
 
 #define ADD(counter, n) atomic_fetch_add_explicit(&(counter), (n), memory_order_relaxed)
 #define GET(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
@@ -127,11 +128,17 @@ void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
     atomic_fetch_add(&ended, 1);
 }
 
-void lp_own_io_add(struct lp_header *header, size_t read_chars)
+void lp_own_io_reading(void)
+{
+    atomic_fetch_add(&sum_moved.read_chars, READING_MOST);
+}
+
+void lp_own_io_was_read(struct lp_header *header, size_t read_chars)
 {
     of_thread.moved.read_chars += read_chars;
-    ADD(header->own_read_chars, read_chars);
-    ADD(sum_moved.read_chars, read_chars);
+    if (header)
+        ADD(header->own_read_chars, read_chars);
+    ADD(sum_moved.read_chars, (uint64_t)read_chars - READING_MOST);
 }
 
 struct lp_own_io_so_far lp_own_io_of_thread(void)
@@ -151,10 +158,11 @@ static bool ask_threads(struct lp_own_io_sum *sum, struct lp_header *header)
         if (tid == 0 || tid == TAKEN)
             continue;
         before = get(&places[i].before);
+        lp_own_io_reading();
         size_t cost_chars = lp_io_of_task(&now, tid);
+        lp_own_io_was_read(header, cost_chars);
         if (!cost_chars)
             return false;
-        lp_own_io_add(header, cost_chars);
         now = difference(&now, &before);
         add(&sum->under_way, &now);
         asked++;

@@ -32,8 +32,10 @@ struct lp_own_io {
    process alone. */
 struct lp_own_io lp_own_io_begin(void);
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own);
-/* The same for one reading of /proc, whose chars are known. */
-void lp_own_io_add(struct lp_header *header, size_t read_chars);
+/* Around one reading of /proc; read_chars: what it moved. Until that is known it counts for a little more, so that no
+   other thread can take it for the program's. header: of a worker that is to tell it, or NULL. */
+void lp_own_io_reading(void);
+void lp_own_io_was_read(struct lp_header *header, size_t read_chars);
 /* Adds to the worker's own alone what was moved without one; NULL: that is not known. */
 void lp_own_io_tell(struct lp_worker *worker, const struct lp_io *moved);
 

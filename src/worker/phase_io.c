@@ -5,8 +5,9 @@
 /* The reading itself is the profiler's, in the process's figures too. */
 static size_t read_thread(struct lp_recorder *recorder, struct lp_io *io)
 {
+    lp_own_io_reading();
     size_t cost_chars = lp_io_of_thread(io);
-    lp_own_io_add(lp_image_header(&recorder->image), cost_chars);
+    lp_own_io_was_read(lp_image_header(&recorder->image), cost_chars);
     return cost_chars;
 }
 

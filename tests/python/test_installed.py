@@ -36,7 +36,9 @@ def test_the_functions_use_the_installed_profiler_D1_D3(run_dir: Path) -> None:
         accounting.count("outside")
     tree = merge_run(run_dir).tree
     assert set(tree) == {("a",), ("a", "b/c"), ("h",), ("h", "h")}
-    assert tree[("a", "b/c")].counters == {"n": 4}
+    counters = tree[("a", "b/c")].counters
+    assert counters["n"] == 4
+    assert all(name == "n" or name.startswith("io_") for name in counters)
     assert tree.root.counters == {"outside": 1}
 
 
@@ -199,4 +201,5 @@ with accounting.phase("open"):
     run = merge_run(run_dir)
     assert len(run.workers) == 1
     assert list(run.tree) == [("open",)]
-    assert os.listdir(run_dir / "workers" / run.workers[0].host) == [run.workers[0].name + ".json"]
+    files = os.listdir(run_dir / "workers" / run.workers[0].host)
+    assert {file.partition(".")[0] for file in files} == {run.workers[0].name}

@@ -68,7 +68,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-# ---- amounts ---------------------------------------------------------------------
+# ---- amounts -----------------------------------------------------------------------
 
 
 def test_known_amounts_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_page_cache_serves_chars_without_bytes_H4(
     assert cold["io_read_bytes"] >= n
 
 
-# ---- shapes -----------------------------------------------------------------------
+# ---- shapes ------------------------------------------------------------------------
 
 
 def test_nested_and_recursive_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
@@ -334,7 +334,7 @@ def test_no_memory_is_kept_H4(profiler: Profiler) -> None:
     assert sys.getallocatedblocks() < before + 100
 
 
-# ---- the profiler's own bytes, and children's -----------------------------------------
+# ---- the profiler's own bytes, and children's --------------------------------------
 
 
 def test_our_own_files_are_left_out_F10_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
@@ -446,7 +446,7 @@ def test_pickled_to_a_child_FK11_H4(child: Child, run_dir: Path, method: str) ->
     assert chars(merge_run(run_dir), "handed") == (0, 12_345)
 
 
-# ---- what cannot be read -----------------------------------------------------------------
+# ---- what cannot be read -----------------------------------------------------------
 
 CANNOT = """
 run_dir, how = sys.argv[1:]

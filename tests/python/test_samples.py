@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from machine import MOUNTS, PRELUDE, as_nobody, within
-from samples_files import BYTES, CHARS, Samples, gaps, read_samples, samples_of
+from samples_file import BYTES, CHARS, Samples, gaps, read_samples, samples_of
 
 from lineprofiler.accounting import Profiler, merge_run
 
@@ -67,7 +67,7 @@ def moved(samples: Samples) -> tuple[int, int]:
     return samples.total("read_chars"), samples.total("write_chars")
 
 
-# ---- known amounts ------------------------------------------------------------------
+# ---- known amounts -----------------------------------------------------------------
 
 AMOUNTS = """
 with Profiler(run_dir, **options) as profiler:
@@ -141,7 +141,7 @@ def test_both_layers_H1(child: Child, run_dir: Path) -> None:
     assert n <= samples.total("write_bytes") <= n + (64 << 10), "and the inode"
 
 
-# ---- processes ------------------------------------------------------------------------
+# ---- processes ---------------------------------------------------------------------
 
 PROCESSES = """
 import multiprocessing
@@ -244,7 +244,7 @@ def test_a_forked_child_begins_anew_F9(child: Child, run_dir: Path) -> None:
         assert len(samples.rows) >= 3
 
 
-# ---- ours ----------------------------------------------------------------------------------
+# ---- ours --------------------------------------------------------------------------
 
 IDLE = """
 with Profiler(run_dir, snapshot_interval_s=0.05, sample_interval_s=0.02) as profiler:
@@ -287,7 +287,7 @@ def test_two_profilers_do_not_see_each_other_F10(child: Child, run_dir: Path) ->
         assert moved(samples) == (0, 0)
 
 
-# ---- much of everything ------------------------------------------------------------------------
+# ---- much of everything ------------------------------------------------------------
 
 MANY = """
 if sys.argv[2] == "threads":
@@ -356,7 +356,7 @@ def test_cpu_memory_faults_and_switches_H1(child: Child, run_dir: Path) -> None:
     assert samples.column("cuda_allocated_bytes") == [None] * len(samples.rows)
 
 
-# ---- what cannot be read -----------------------------------------------------------------------------
+# ---- what cannot be read -----------------------------------------------------------
 
 NO_DESCRIPTOR = """
 held = []
@@ -442,10 +442,11 @@ def test_a_process_that_may_not_read_its_io_H2_PR01(child: Child, run_dir: Path)
     assert run.workers[0].troubles == {"unread_io": 1}
 
 
-# ---- files --------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------
 
 KILLED = """
-profiler = Profiler(run_dir, snapshot_interval_s=float(sys.argv[2]) or None, sample_interval_s=0.005)
+interval_s = float(sys.argv[2]) or None
+profiler = Profiler(run_dir, snapshot_interval_s=interval_s, sample_interval_s=0.005)
 with profiler.phase("a"):
     let_sample(profiler, 20)
     tell(taken=taken(profiler), worker=profiler.worker)
