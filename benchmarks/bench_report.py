@@ -4,7 +4,8 @@
 
 Runs of 100, 1,000 and 10,000 workers with 30 phases each are made (make_run.py) and reported
 several times, as text and as JSON; the best wall time counts. The last column shows whether the
-cost grows with the number of workers, or faster.
+cost grows with the number of workers, or faster. Then a run of 64 workers and 12 hours with a
+sample of each a second (make_samples.py): 2.8 million of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ HOSTS = 64
 SIZES = (100, 1_000, 10_000)
 BAR_WORKERS = 10_000
 BAR_S = 5.0
+SAMPLED_WORKERS = 64
+SAMPLED_BAR_S = 1.0
+SAMPLED_BAR_MIB = 64.0
 
 
 class Row(NamedTuple):
@@ -64,9 +68,12 @@ def peak_mib(command: list[str]) -> float:
     return peak_kib / 1024
 
 
-def measure(command: str, run: Path, workers: int, form: str, rounds: int) -> Row:
+def measure(
+    command: str, run: Path, workers: int, form: str, rounds: int, samples: bool = False
+) -> Row:
     """Report a run several times."""
-    words = [command, "report", str(run), "--no-samples", "--format", form]
+    words = [command, "report", str(run), "--format", form]
+    words += [] if samples else ["--no-samples"]
     results = [run_once(words) for _ in range(rounds)]
     best_s, cpu_s = min(results)
     return Row(workers, form, best_s, cpu_s, peak_mib(words))
@@ -89,6 +96,18 @@ def measure_all(command: str, rounds: int) -> list[Row]:
             run = make_run(Path(folder), workers)
             rows += [measure(command, run, workers, form, rounds) for form in ("text", "json")]
     return rows
+
+
+def measure_sampled(command: str, rounds: int) -> list[Row]:
+    """Return the rows of the run with samples."""
+    with tempfile.TemporaryDirectory(prefix="lineprofiler-bench-") as folder:
+        run = make_run(Path(folder), SAMPLED_WORKERS)
+        script = Path(__file__).with_name("make_samples.py")
+        subprocess.run([sys.executable, script, run], check=True, stderr=subprocess.DEVNULL)
+        return [
+            measure(command, run, SAMPLED_WORKERS, form, rounds, samples=True)
+            for form in ("text", "json")
+        ]
 
 
 def table(rows: list[Row], markdown: bool) -> str:
@@ -127,7 +146,15 @@ def main() -> None:
     print(table(rows, options.markdown))
     slowest = max(row.wall_s for row in rows if row.workers == BAR_WORKERS)
     verdict = "met" if slowest < BAR_S else "MISSED"
-    print(f"\nO7: {BAR_WORKERS:,} workers in {slowest:.2f} s; under {BAR_S:.0f} s: {verdict}")
+    print(f"\nO7: {BAR_WORKERS:,} workers in {slowest:.2f} s; under {BAR_S:.0f} s: {verdict}\n")
+    sampled = measure_sampled(options.command, options.rounds)
+    print(table(sampled, options.markdown))
+    slowest, peak = max(row.wall_s for row in sampled), max(row.peak_mib for row in sampled)
+    met = slowest < SAMPLED_BAR_S and peak < SAMPLED_BAR_MIB
+    print(
+        f"\nO7: {SAMPLED_WORKERS} workers of 12 hours with samples in {slowest:.2f} s and"
+        f" {peak:.0f} MiB; under {SAMPLED_BAR_S:.0f} s and {SAMPLED_BAR_MIB:.0f} MiB: {'met' if met else 'MISSED'}"
+    )
 
 
 if __name__ == "__main__":

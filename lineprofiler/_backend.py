@@ -275,9 +275,8 @@ def another_tool() -> str | None:
     if getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
         return "torch.profiler"
     state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
-    if getattr(state, "profile_session", None) is not None:
-        return "jax.profiler"
-    return None
+    sessions = (getattr(state, name, None) for name in ("session", "profile_session"))
+    return "jax.profiler" if any(session is not None for session in sessions) else None
 
 
 class _own_phase:  # noqa: N801

@@ -459,6 +459,8 @@ def start(
     window_phase: str = "iteration",
     snapshot_interval_s: float | None = 30.0,
     sample_interval_s: float | None = 1.0,
+    measure_pss: bool = False,
+    packages: _Iterable[str] = (),
 ) -> Profiler:
     """Make a Profiler, install and return it; see there for the arguments.
 
@@ -489,6 +491,8 @@ def start(
         window_phase=window_phase,
         snapshot_interval_s=snapshot_interval_s,
         sample_interval_s=sample_interval_s,
+        measure_pss=measure_pss,
+        packages=packages,
     )
 
 

@@ -18,7 +18,9 @@
 #define DESCRIPTORS_MOST 256u
 #define FIRST_NUMBER 3 /* below it the host reads and writes whatever it finds */
 
-#define COST_SHARE 400
+#define COST_OF_CPU 400 /* of a thread that computes this part of its CPU time, */
+#define COST_OF_WALL                                                                                                   \
+    1500 /* of one that mostly waits this part of its time: what it computes is too little to pay with */
 #define SAVED_MOST_NS 200000
 #define SAVED_ENOUGH_NS (SAVED_MOST_NS / 2) /* to end a rest */
 #define ASKING_MOST_NS 20000u               /* more was no cost: we were off the core meanwhile */
@@ -206,7 +208,6 @@ enum lp_wait_source lp_wait_begin(struct lp_wait *wait, void (*told)(void *conte
     lp_wait_init(wait);
     wait->told = told;
     wait->context = context;
-    wait->saved_at_ns = lp_wall_ns();
     wait->saved_ns = SAVED_MOST_NS;
     atomic_store(&wait->fd, NONE);
     if (most == LP_WAIT_OFF || !read_switches(wait, &switches))
@@ -272,12 +273,15 @@ static void read_again(struct lp_wait *wait)
         wait->delay_lost = !read_schedstat(wait, &wait->delay_ns);
 }
 
-static bool can_pay(struct lp_wait *wait, uint64_t wall_ns)
+static bool can_pay(struct lp_wait *wait, uint64_t wall_ns, uint64_t cpu_ns)
 {
     if (at_any_cost)
         return true;
-    wait->saved_ns += (int64_t)((wall_ns - wait->saved_at_ns) / COST_SHARE);
+    uint64_t by_cpu_ns = (cpu_ns - wait->saved_at_cpu_ns) / COST_OF_CPU;
+    uint64_t by_wall_ns = (wall_ns - wait->saved_at_ns) / COST_OF_WALL;
+    wait->saved_ns += (int64_t)(by_cpu_ns > by_wall_ns ? by_cpu_ns : by_wall_ns);
     wait->saved_at_ns = wall_ns;
+    wait->saved_at_cpu_ns = cpu_ns;
     if (wait->saved_ns > SAVED_MOST_NS)
         wait->saved_ns = SAVED_MOST_NS;
     wait->resting &= wait->saved_ns < SAVED_ENOUGH_NS;
@@ -304,6 +308,8 @@ bool lp_wait_note(struct lp_wait *wait, uint64_t wall_ns, uint64_t off_ns)
     if (!wait->begun) {
         wait->begun = true;
         wait->off_seen_ns = off_ns;
+        wait->saved_at_ns = wall_ns;
+        wait->saved_at_cpu_ns = wall_ns - off_ns;
         read_again(wait);
         return true;
     }
@@ -312,7 +318,7 @@ bool lp_wait_note(struct lp_wait *wait, uint64_t wall_ns, uint64_t off_ns)
     if (grown_ns < (int64_t)LP_WAIT_LEAST_NS)
         return false;
     wait->window_ns += (uint64_t)grown_ns;
-    if (!can_pay(wait, wall_ns)) {
+    if (!can_pay(wait, wall_ns, wall_ns - off_ns)) {
         put_off(wait);
         return false;
     }

@@ -148,9 +148,9 @@ static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run 
     collect(run, offset, &sum, &concerned);
     if (!concerned.n)
         return;
+    uint64_t all = concerned.count + count_used(run, offset);
     lp_run_line_add(&line, "%llu of %llu intervals between samples are in no figure of %s",
-                    (unsigned long long)concerned.count,
-                    (unsigned long long)(concerned.count + count_used(run, offset)), what);
+                    (unsigned long long)concerned.count, (unsigned long long)all, what);
     for (unsigned drop = 0; drop < LP_RUN_DROPS; drop++) {
         if (!sum.dropped[drop])
             continue;

@@ -419,9 +419,9 @@ static int make_phases(struct lp_run_samples_fold *fold)
         free(fold->phases);
         fold->phases = calloc(n, sizeof *fold->phases);
         fold->phases_room = fold->phases ? n : 0;
-        if (!fold->phases)
-            return -1;
     }
+    if (!fold->phases)
+        return -1;
     for (size_t i = 0; i < n; i++) {
         struct lp_run_sampled *phase = &fold->phases[i];
         phase->phase = i < fold->n_ids ? fold->ids[i].phase : NULL;

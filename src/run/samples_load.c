@@ -49,7 +49,9 @@ static char *folder_of(const struct lp_text *host)
         char byte = host->bytes[i];
         bool kept = (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
                     byte == '_' || byte == '-' || (byte == '.' && i > 0);
-        folder[i] = kept || i == host->len ? byte : '_';
+        folder[i] = byte;
+        if (!kept && i < host->len)
+            folder[i] = '_';
     }
     return folder;
 }

@@ -342,11 +342,11 @@ def test_tools_that_the_program_runs_are_seen(
     their = types.SimpleNamespace(enable=True)
     monkeypatch.setattr(builtins, "__viz_tracer__", their, raising=False)
     torch = types.SimpleNamespace(_is_profiler_enabled=True)
-    jax = types.SimpleNamespace(_profile_state=types.SimpleNamespace(profile_session=object()))
+    jax = types.SimpleNamespace(_profile_state=types.SimpleNamespace(session=object()))
     stops: dict[str, tuple[object, str, object]] = {
         "viztracer": (their, "enable", False),
         "torch.profiler": (torch, "_is_profiler_enabled", False),
-        "jax.profiler": (jax._profile_state, "profile_session", None),
+        "jax.profiler": (jax._profile_state, "session", None),
     }
     for name, stop in stops.items():
         monkeypatch.setitem(sys.modules, "torch.autograd.profiler", torch)

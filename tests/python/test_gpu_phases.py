@@ -10,6 +10,8 @@ import pytest
 from gpu import CUDA, TORCH, FakeGpu
 from machine import PRELUDE
 
+from lineprofiler.accounting import merge_run
+
 if TYPE_CHECKING:
     from conftest import Child
 
@@ -75,6 +77,35 @@ def test_what_was_queued_before_is_not_billed_to_a_synchronised_phase(
     )
     child.run(code + END, run_dir, env=torch_gpu.env)
     assert 1_000_000 <= nodes_of(run_dir)["own"]["wall_ns"] < 400_000_000
+
+
+def test_time_of_a_forward_pass_is_not_the_log_s_OV09(
+    child: Child, run_dir: Path, torch_gpu: FakeGpu
+) -> None:
+    code = (
+        WITH_TORCH
+        + """
+start_cuda()
+for mode in ({}, {"gpu": True}):
+    for _ in range(2):
+        with profiler.phase("events" if mode else "plain"):
+            with profiler.phase("fwd", **mode):
+                enqueue(300)
+            with profiler.phase("log"):
+                drain()  # as .item() does
+"""
+    )
+    child.run(code + END, run_dir, env=torch_gpu.env)
+    tree = merge_run(run_dir).tree
+    for mode in ("plain", "events"):
+        assert tree[(mode, "fwd")].wall_ns < 150_000_000  # submission
+        assert tree[(mode, "log")].wall_ns >= 600_000_000  # where it turns up
+    fwd = tree[("events", "fwd")]
+    assert (fwd.gpu_calls, fwd.gpu_ns) == (2, 600_000_000)
+    assert fwd.gpu_hist is not None
+    assert fwd.gpu_hist.total == 2
+    assert tree[("plain", "fwd")].gpu_ns is None
+    assert "cuCtxSynchronize" not in torch_gpu.calls()
 
 
 def test_other_threads_run_while_the_device_is_waited_for(

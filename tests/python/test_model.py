@@ -102,6 +102,8 @@ def written(document: dict[str, Any]) -> dict[Path, Figures]:
 
 def add(figures: Figures, node: dict[str, Any]) -> None:
     for key, value in node.items():
+        if key.endswith(("blocked_ns", "preempted_ns")):
+            continue  # of the kernel's clocks, which do not stand still; see test_waits.py
         if key.endswith(("calls", "_ns")):
             setattr(figures, key, getattr(figures, key) + (value or 0))
     for pair in node.get("hist", "").split():

@@ -348,6 +348,9 @@ def test_defaults_E10() -> None:
         "window_phase": "iteration",
         "snapshot_interval_s": 30.0,
         "sample_interval_s": 1.0,
+        "measure_pss": False,
+        "packages": (),
+        "wait_detail": None,
     }
     started = inspect.signature(accounting.start).parameters
     assert {name: p.default for name, p in started.items()} == {

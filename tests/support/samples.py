@@ -242,7 +242,8 @@ def accept(rows: list[Row], expected: Expected, first_ns: int, last_ns: int) -> 
             continue
         if used:
             before, previous = used[-1]["monotonic_ns"], used[-1]["sequence"]
-            assert before is not None and previous is not None
+            assert before is not None
+            assert previous is not None
             if number <= previous:
                 expected.repeated += 1
                 continue

@@ -34,7 +34,7 @@ static int end(void **state)
     return chdir(before);
 }
 
-#define described(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define in_repository(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 static struct lp_worker *open_with(double snapshot_s, const char *packages, size_t packages_len)
 {
@@ -208,9 +208,9 @@ static void test_a_directory_that_went(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        described(test_by_the_keeper),         described(test_without_a_keeper),
-        described(test_by_one_worker),         described(test_a_git_that_hangs_holds_up_nothing),
-        described(test_a_directory_that_went),
+        in_repository(test_by_the_keeper),         in_repository(test_without_a_keeper),
+        in_repository(test_by_one_worker),         in_repository(test_a_git_that_hangs_holds_up_nothing),
+        in_repository(test_a_directory_that_went),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
