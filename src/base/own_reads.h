@@ -8,6 +8,7 @@
 #ifndef LP_BASE_OWN_READS_H
 #define LP_BASE_OWN_READS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Before a reading of at most so many chars, and after it, with how many they were. In between it counts for the most, so
@@ -18,5 +19,11 @@ void lp_own_reads_end(uint64_t most, int64_t chars); /* negative: none */
 uint64_t lp_own_reads(void);
 /* The calling thread's. */
 uint64_t lp_own_reads_of_thread(void);
+/* Of all but threads that are apart. */
+uint64_t lp_own_reads_of_program(void);
+
+/* The calling thread is the profiler's alone, or is the program's. */
+void lp_own_thread_set_apart(bool apart);
+bool lp_own_thread_is_apart(void);
 
 #endif

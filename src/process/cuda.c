@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SUCCESS 0
 #define NOT_READY 600
@@ -21,7 +20,7 @@ typedef struct lp_cuda_event_opaque *event_t;
 struct owner {
     context_t context;
     unsigned long long number; /* 0 where the driver gives none */
-    pid_t pid;                 /* in a forked child it is nobody's */
+    unsigned forks;            /* so many lie behind: in a forked child it is nobody's */
 };
 
 struct lp_cuda_event {
@@ -51,6 +50,7 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool is_found, is_useless;         /* useless: too old for us */
 static _Atomic unsigned long long libraries_seen; /* loaded so far, at the last look */
+static _Atomic unsigned forks;                    /* a system call at each boundary would tell as much */
 static struct lp_cuda_event *free_events;         /* guarded by events_lock */
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -190,7 +190,7 @@ bool lp_cuda_synchronize(lp_cuda_stream stream)
 /* False: no context is current here. */
 static bool find_owner(struct owner *owner)
 {
-    *owner = (struct owner){.context = current_context(), .pid = getpid()};
+    *owner = (struct owner){.context = current_context(), .forks = atomic_load(&forks)};
     if (owner->context && driver.number && driver.number(owner->context, &owner->number) != SUCCESS)
         owner->number = 0;
     return owner->context != NULL;
@@ -198,7 +198,7 @@ static bool find_owner(struct owner *owner)
 
 static bool is_same(const struct owner *one, const struct owner *other)
 {
-    return one->context == other->context && one->number == other->number && one->pid == other->pid;
+    return one->context == other->context && one->number == other->number && one->forks == other->forks;
 }
 
 static struct lp_cuda_event *take_free(const struct owner *owner)
@@ -259,7 +259,7 @@ enum lp_cuda_elapsed lp_cuda_elapsed(const struct lp_cuda_event *begin, const st
     float ms = 0;
     struct owner owner;
     bool has_context = find_owner(&owner);
-    if (!is_same(&begin->owner, &end->owner) || owner.pid != end->owner.pid)
+    if (!is_same(&begin->owner, &end->owner) || owner.forks != end->owner.forks)
         return LP_CUDA_FAILED;
     if (!has_context || !is_same(&owner, &end->owner))
         return LP_CUDA_PENDING;
@@ -277,4 +277,5 @@ void lp_cuda_after_fork(void)
     pthread_mutex_init(&lock, NULL);
     pthread_mutex_init(&events_lock, NULL);
     free_events = NULL;
+    atomic_fetch_add(&forks, 1);
 }

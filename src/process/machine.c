@@ -107,6 +107,7 @@ static bool may_ask_cpu(void)
     return syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) != 0; /* 1: it may; an error: nothing can forbid it */
 }
 
+/* In a virtual machine the hypervisor answers each question, in microseconds. */
 static void read_cpu_model(char *model, size_t size)
 {
     unsigned words[12];
@@ -114,7 +115,7 @@ static void read_cpu_model(char *model, size_t size)
     if (!may_ask_cpu() || __get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
         return;
     for (unsigned i = 0; i < 3; i++)
-        __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]);
+        __cpuid(0x80000002u + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
     memcpy(text, words, sizeof words);
     const char *from = text + strspn(text, " ");
     size_t len = strlen(from);

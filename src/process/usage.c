@@ -144,10 +144,11 @@ static bool take_task(void *context, const char *name)
 
 size_t lp_tasks_read(uint64_t *tids, size_t size)
 {
-    struct tasks tasks = {tids, 0, size};
+    struct tasks tasks = {.size = size};
     int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return 0;
+    tasks.tids = tids;
     bool whole = each_entry(folder, take_task, &tasks);
     close(folder);
     return whole ? tasks.n : 0;

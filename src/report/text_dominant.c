@@ -19,6 +19,8 @@
 #define EXPLAINED_WAIT 0.1 /* Of more it is said why. */
 #define MUCH_PREEMPTED 0.1
 #define SMALL_PART 0.005 /* Less would read as 0 %. */
+#define MUCH_UNKNOWN 0.05
+#define LITTLE_SELF_PART 10
 #define WAIT_INDENT 4
 #define DEVICE_INDENT 4
 
@@ -104,7 +106,8 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
     double blocked = isnan(row->blocked_share) ? 0 : row->blocked_share;
     double preempted = isnan(row->preempted_share) ? 0 : row->preempted_share;
     bool first = true;
-    if (!(row->wait_share >= EXPLAINED_WAIT) || (blocked < SMALL_PART && preempted < SMALL_PART))
+    if (!(row->wait_share >= EXPLAINED_WAIT) || (blocked < SMALL_PART && preempted < SMALL_PART) ||
+        row->self_ns < row->phase->wall_ns / LITTLE_SELF_PART) /* what it waited in has a row of its own */
         return;
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, WAIT_INDENT);
@@ -116,7 +119,9 @@ static void wait_row(struct lp_report_page *page, const struct lp_analysis_phase
                  preempted >= MUCH_PREEMPTED ? "preempted - more busy threads than cores" : "preempted", &first);
     if (blocked <= preempted)
         part_of_wait(page, blocked, "blocked", &first);
-    part_of_wait(page, row->wait_share - blocked - preempted, "not known", &first);
+    double unknown = row->wait_share - blocked - preempted;
+    if (unknown >= MUCH_UNKNOWN) /* less shows in what the others leave */
+        part_of_wait(page, unknown, "not known", &first);
     lp_report_page_end(page);
 }
 

@@ -52,26 +52,34 @@ static int take_git(struct lp_run_provenance *provenance, const json_t *git)
                : 0;
 }
 
-int lp_run_provenance_take(struct lp_run *run, const json_t *metadata)
+static int take_packages(struct lp_run_provenance *provenance, const json_t *packages)
 {
-    struct lp_run_provenance *provenance = &run->provenance;
-    const json_t *said = json_object_get(entry_of(metadata, run), "provenance");
-    const json_t *packages = json_object_get(said, "packages"), *version;
+    const json_t *version;
     const char *name;
-    if (take_git(provenance, json_object_get(said, "git")) < 0)
-        return -1;
     size_t n = json_object_size(packages);
-    provenance->packages = n ? calloc(n, sizeof *provenance->packages) : NULL;
-    if (n && !provenance->packages)
+    if (n == 0)
+        return 0;
+    struct lp_run_package *package = calloc(n, sizeof *package);
+    provenance->packages = package;
+    if (!package)
         return -1;
     json_object_foreach((json_t *)(uintptr_t)packages, name, version)
     {
-        struct lp_run_package *package = &provenance->packages[provenance->n_packages++];
+        provenance->n_packages++;
         if (lp_text_copy(&package->name, (struct lp_span){name, strlen(name)}) < 0 ||
             take_text(&package->version, version) < 0)
             return -1;
+        package++;
     }
     return 0;
+}
+
+int lp_run_provenance_take(struct lp_run *run, const json_t *metadata)
+{
+    const json_t *said = json_object_get(entry_of(metadata, run), "provenance");
+    if (take_git(&run->provenance, json_object_get(said, "git")) < 0)
+        return -1;
+    return take_packages(&run->provenance, json_object_get(said, "packages"));
 }
 
 void lp_run_provenance_release(struct lp_run_provenance *provenance)

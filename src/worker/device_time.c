@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define UNFINISHED_LOOKED_AT 4u /* what was begun later on the same stream is finished later */
+#define UNFINISHED_LOOKED_AT 2u /* what was begun later on the same stream is finished later */
 #define TAKEN_AT_ONCE 16u
 
 struct lp_device_time {

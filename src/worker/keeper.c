@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
 #include "worker/adopt.h"
 #include "worker/children.h"
 #include "worker/internal.h"
@@ -200,6 +201,7 @@ static void *keep(void *context)
     struct lp_worker *worker = context;
     struct lp_keeper *keeper = &worker->keeper;
     pthread_setname_np(pthread_self(), "lp-keeper");
+    lp_own_thread_set_apart(true);
     lp_describe_go_on(worker);
     prctl(PR_SET_TIMERSLACK, 1UL);
     if (worker->recorder.measure_cpu)

@@ -20,10 +20,11 @@ struct counters {
 
 /* Not taken from the heap at its first use, which may be in a signal handler. */
 static __thread struct lp_own_io_so_far of_thread __attribute__((tls_model("initial-exec")));
-static struct counters sum_moved;
+static struct counters sum_moved, sum_by_program;
 static _Atomic uint32_t sum_unknown;
 static _Atomic uint64_t begun, ended;
-static _Atomic uint64_t inherited_chars; /* of those read in passing, by this process's parent */
+/* Of those read in passing, by this process's parent. */
+static _Atomic uint64_t inherited_chars, inherited_by_program;
 
 /* What is under way: the thread, and its counters when it began. */
 static struct {
@@ -107,6 +108,12 @@ static void note(const struct lp_io *moved)
     ADD(sum_moved.write_chars, moved->write_chars);
     ADD(sum_moved.read_bytes, moved->read_bytes);
     ADD(sum_moved.write_bytes, moved->write_bytes);
+    if (lp_own_thread_is_apart())
+        return;
+    ADD(sum_by_program.read_chars, moved->read_chars);
+    ADD(sum_by_program.write_chars, moved->write_chars);
+    ADD(sum_by_program.read_bytes, moved->read_bytes);
+    ADD(sum_by_program.write_bytes, moved->write_bytes);
 }
 
 void lp_own_io_end(struct lp_worker *worker, const struct lp_own_io *own)
@@ -138,6 +145,8 @@ void lp_own_io_was_read(struct lp_header *header, size_t read_chars)
     of_thread.moved.read_chars += read_chars;
     if (header)
         ADD(header->own_read_chars, read_chars);
+    if (!lp_own_thread_is_apart())
+        ADD(sum_by_program.read_chars, read_chars);
     ADD(sum_moved.read_chars, (uint64_t)read_chars - READING_MOST);
 }
 
@@ -177,6 +186,9 @@ bool lp_own_io_sum(struct lp_own_io_sum *sum, struct lp_header *header)
     sum->moved = get(&sum_moved);
     sum->moved.read_chars += lp_own_reads() - atomic_load(&inherited_chars);
     add(&sum->moved, &sum->under_way);
+    sum->by_program = get(&sum_by_program);
+    sum->by_program.read_chars += lp_own_reads_of_program() - atomic_load(&inherited_by_program);
+    add(&sum->by_program, &sum->under_way);
     sum->unknown = GET(sum_unknown);
     return known;
 }
@@ -189,7 +201,10 @@ bool lp_own_io_rested(const struct lp_own_io_sum *before, const struct lp_own_io
 
 void lp_own_io_after_fork(void)
 {
+    lp_own_thread_set_apart(false); /* a keeper that forks is the child's own thread */
     set(&sum_moved, &(struct lp_io){0});
+    set(&sum_by_program, &(struct lp_io){0});
+    atomic_store(&inherited_by_program, lp_own_reads_of_program());
     atomic_store(&inherited_chars, lp_own_reads());
     for (int i = 0; i < AT_ONCE; i++)
         atomic_store(&places[i].tid, 0);

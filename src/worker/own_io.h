@@ -49,7 +49,8 @@ struct lp_own_io_so_far lp_own_io_of_thread(void);
 /* Of all workers of this process. */
 struct lp_own_io_sum {
     struct lp_io moved;
-    uint32_t unknown; /* how often it could not be told */
+    struct lp_io by_program; /* of that, on threads that are not apart (base/own_reads.h) */
+    uint32_t unknown;        /* how often it could not be told */
     /* What was under way, and when, to see whether that has changed. */
     struct lp_io under_way;
     uint64_t begun, ended;

@@ -1,11 +1,10 @@
 #include "worker/sample.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own_reads.h"
 #include "process/usage.h"
 #include "worker/internal.h"
 #include "worker/samples.h"
@@ -63,14 +62,6 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 /* ---- I/O ------------------------------------------------------------------------------------------------------- */
 
-static bool has_or_had_children(void)
-{
-    siginfo_t info;
-    struct lp_reaped reaped;
-    return !lp_reaped_read(&reaped) || reaped.work > 0 || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ||
-           errno != ECHILD;
-}
-
 enum reading { READ, FAILED, AGAIN };
 
 /* AGAIN: it was not of one moment. */
@@ -109,7 +100,7 @@ static bool read_moved(struct lp_header *header, struct lp_moved *moved)
 }
 
 /* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. What of
-   that was ours is own: of this thread, up to the moment when its own figure was taken. */
+   that was ours is threads_own. The keeper is no thread of the program's: it comes and goes with each fork. */
 static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, uint64_t *read_chars,
                           uint64_t *write_chars)
 {
@@ -118,17 +109,21 @@ static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, 
     struct lp_own_io_sum own;
     size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
     sampler->n_threads = 0;
+    sampler->threads_own = own.by_program;
     *read_chars = *write_chars = 0;
+    size_t asked = 0;
     for (size_t i = 0; i < n; i++) {
         struct lp_io io, old = {0};
+        if (tids[i] == self && lp_own_thread_is_apart())
+            continue;
         lp_own_io_reading();
         size_t cost_chars = lp_io_of_task(&io, tids[i]);
         lp_own_io_was_read(header, cost_chars);
         if (cost_chars == 0) /* it ended just now */
             return false;
         if (tids[i] == self)
-            sampler->threads_own = own.moved;
-        own.moved.read_chars += cost_chars;
+            sampler->threads_own = own.by_program;
+        own.by_program.read_chars += cost_chars;
         for (size_t k = 0; k < before.n_threads; k++)
             if (before.threads[k].tid == tids[i]) {
                 old = before.threads[k].io;
@@ -136,11 +131,11 @@ static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, 
             }
         *read_chars += above(io.read_chars, old.read_chars);
         *write_chars += above(io.write_chars, old.write_chars);
-        sampler->threads[i].tid = tids[i];
-        sampler->threads[i].io = io;
+        sampler->threads[asked].tid = tids[i];
+        sampler->threads[asked++].io = io;
     }
-    sampler->n_threads = n;
-    return n > 0 && before.n_threads > 0 && met == before.n_threads;
+    sampler->n_threads = asked;
+    return asked > 0 && before.n_threads > 0 && met == before.n_threads;
 }
 
 /* Never steps back: the profiler's own may be noted a little late. */
@@ -181,7 +176,7 @@ static void take_io(struct lp_worker *worker, struct lp_process_row *row)
     const struct lp_io *foreign = &sampler->foreign;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
-    if (row->threads <= LP_SAMPLED_THREADS && has_or_had_children()) {
+    if (row->threads <= LP_SAMPLED_THREADS) {
         now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
     } else {
         now.threads_known = false;

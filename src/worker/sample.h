@@ -16,7 +16,7 @@
 
 #include "process/io.h"
 
-#define LP_SAMPLED_THREADS 8  /* whose I/O is looked at, where there are children */
+#define LP_SAMPLED_THREADS 8  /* whose I/O is looked at, for there may be children */
 #define LP_DELAYED_THREADS 16 /* recorded ones whose run delay is looked at */
 
 struct lp_worker;

@@ -141,7 +141,8 @@ def finished() -> Callable[[Path], Run]:
         assert [worker.name for worker in run.workers if not worker.closed] == []
         assert [worker.source for worker in run.workers] == ["file"] * len(run.workers)
         assert run.unreadable == []
-        assert run.caveats == []
+        # While children are waited for, and threads end, the I/O of an interval may not be known.
+        assert [caveat for caveat in run.caveats if caveat.kind != "dropped"] == []
         assert strays_of(run_dir) == []
         return run
 

@@ -259,9 +259,13 @@ def test_generators_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
 
 
 def test_exceptions_H4(profiler: Profiler, finish: Finish, file: Path) -> None:
-    with pytest.raises(ZeroDivisionError), profiler.phase("raises", io=True):
-        write(file, 10)
-        raise ZeroDivisionError
+    def write_and_raise() -> None:
+        with profiler.phase("raises", io=True):
+            write(file, 10)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_raise()
     assert chars(finish(), "raises") == (0, 10)
 
 
@@ -525,7 +529,6 @@ def test_without_proc_H2_H4(child: Child, run_dir: Path) -> None:
     proc = within("mount -t tmpfs -o size=4k none /proc", MOUNTS)
     child.run(PRELUDE + CANNOT, run_dir, "closed descriptors", within=proc)
     run = merge_run(run_dir)
-    assert {path[0]: node.counters for path, node in run.tree.items()} == dict.fromkeys(
-        ("before", "throughout", "at its end", "at its begin", "after"), {}
-    )
+    assert len(run.tree) == 5
+    assert all(node.counters == {} for node in run.tree.values())
     assert unread(run) == 5

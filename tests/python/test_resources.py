@@ -192,7 +192,8 @@ BUSY = """
 import os, sys, time
 from lineprofiler.accounting import Profiler
 {before}
-with Profiler("run", role=sys.argv[1] if sys.argv[1:] else "main", sample_interval_s=0.1) as profiler:
+role = sys.argv[1] if sys.argv[1:] else "main"
+with Profiler("run", role=role, sample_interval_s=0.1) as profiler:
     with profiler.phase("x"):
         until = time.monotonic() + 1
         while time.monotonic() < until:

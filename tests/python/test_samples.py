@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,7 @@ def test_bytes_of_the_phase_that_an_interval_begins_in_H3(child: Child, run_dir:
     rows, names = samples_of(run_dir, worker).rows, ids_of(run_dir, worker)
     assert sorted(names.values()) == ["a", "b", "c"]
     by_phase: dict[str, int] = dict.fromkeys(["a", "b", "c", ""], 0)
-    for begin, end in zip(rows, rows[1:], strict=False):
+    for begin, end in pairwise(rows):
         assert begin["phase"] is not None
         by_phase[names.get(begin["phase"], "")] += (end["write_chars"] or 0) - (
             begin["write_chars"] or 0

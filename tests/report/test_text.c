@@ -261,8 +261,7 @@ static void test_why_a_phase_waited(void **state)
     assert_non_null(dominant);
     assert_string_equal(dominant, "DOMINANT PHASES                     self    wait       p50       p99     entries\n"
                                   "mcts                                2.0s     60%   973.1ms      1.0s           2\n"
-                                  "    wait 60%: 52% preempted - more busy threads than cores; 6% blocked;\n"
-                                  "      2% not known\n"
+                                  "    wait 60%: 52% preempted - more busy threads than cores; 6% blocked\n"
                                   "queue_wait                          2.0s     60%   973.1ms      1.0s           2\n"
                                   "    wait 60%: 59% blocked; 1% preempted\n"
                                   "await                               2.0s     90%   973.1ms      1.0s           2\n"
