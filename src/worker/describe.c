@@ -266,6 +266,7 @@ void lp_describe_stop(struct lp_worker *worker, bool closing)
 {
     struct lp_describer *describer = &worker->describer;
     struct timespec until;
+    long nap_ns = 0;
     if (!describer->running)
         return;
     atomic_store(&describer->description->last, closing);
@@ -273,7 +274,10 @@ void lp_describe_stop(struct lp_worker *worker, bool closing)
     uint64_t until_ns = lp_monotonic_ns() + JOIN_NS;
     until.tv_sec = (time_t)(until_ns / 1000000000u);
     until.tv_nsec = (long)(until_ns % 1000000000u);
-    if (pthread_clockjoin_np(describer->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
+    int failed;
+    while ((failed = pthread_tryjoin_np(describer->thread, NULL)) != 0 && lp_nap_before(&until, &nap_ns))
+        continue;
+    if (failed == 0) {
         was_joined(worker);
     } else {
         pthread_detach(describer->thread);

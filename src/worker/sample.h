@@ -16,8 +16,8 @@
 
 #include "process/io.h"
 
-#define LP_SAMPLED_THREADS 8  /* whose I/O is looked at, for there may be children */
-#define LP_DELAYED_THREADS 16 /* recorded ones whose run delay is looked at */
+#define LP_SAMPLED_THREADS 8 /* whose I/O is looked at, for there may be children */
+#define LP_DELAYED_THREADS 8 /* recorded ones whose run delay is looked at */
 
 struct lp_worker;
 
