@@ -13,7 +13,8 @@ rate. All objects compare by value and can be pickled.
 from __future__ import annotations
 
 from lineprofiler import _core
-from lineprofiler.run import Caveat, _decode_all, _Record
+from lineprofiler._record import _Record
+from lineprofiler.run import Caveat, _decode_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .channels import Experience
-from .game import Floats, Positions
+from .game import Positions
 from .net import Targets
 
 
@@ -22,7 +23,7 @@ class Archive:
 
     def store(self, games: list[Experience]) -> None:
         """Write a shard of these games, of which there is at least one."""
-        arrays = {
+        arrays: dict[str, Any] = {
             "own": np.concatenate([game.positions.own for game in games]),
             "other": np.concatenate([game.positions.other for game in games]),
             "policy": np.concatenate([game.targets.policy for game in games]),
@@ -40,7 +41,7 @@ class Archive:
                 Targets(shard["policy"], shard["value"]),
             )
 
-    def checkpoint(self, **arrays: Floats) -> None:
+    def checkpoint(self, **arrays: Any) -> None:
         """Replace the checkpoint; whatever happens meanwhile, a whole one is there."""
         unfinished = self._folder / "checkpoint.npz.tmp"
         with unfinished.open("wb") as file:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.machine import PIDS, within
+from machine import PIDS, within
 
 from lineprofiler.accounting import Profiler, Run, merge_run
 
