@@ -147,7 +147,11 @@ class Adam:
 
     def state(self) -> dict[str, Floats]:
         """What it has besides the parameters."""
-        return {"mean": self._mean, "square": self._square, "steps": np.array([self._steps], np.float32)}
+        return {
+            "mean": self._mean,
+            "square": self._square,
+            "steps": np.array([self._steps], np.float32),
+        }
 
     def step(self, gradient: Floats) -> None:
         """Change the parameters in place, against the gradient."""
