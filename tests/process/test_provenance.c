@@ -72,8 +72,17 @@ static int set_up(void **state)
     return sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
+static void skip_where_git_is_not_run(void)
+{
+    if (!LP_TEST_TSAN)
+        return;
+    print_message("ThreadSanitizer does not survive how git is run\n");
+    skip();
+}
+
 static void test_a_clean_and_a_changed_tree(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository(), *below;
     assert_true(asprintf(&below, "%s/deep", folder) > 0);
@@ -98,6 +107,7 @@ static void test_a_clean_and_a_changed_tree(void **state)
 /* More than a pipe holds. */
 static void test_a_large_difference(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository();
     do_in(folder, "seq 1 100000 > deep/file");
@@ -109,6 +119,7 @@ static void test_a_large_difference(void **state)
 
 static void test_where_head_may_point(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository(), *tree;
     assert_true(asprintf(&tree, "%s/tree", folder) > 0);
@@ -131,6 +142,7 @@ static void test_where_head_may_point(void **state)
 
 static void test_no_commit_yet_and_no_repository(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = folder_make(), *other = make_repository();
     struct lp_provenance provenance = provenance_of(folder);
@@ -153,6 +165,7 @@ static void test_no_commit_yet_and_no_repository(void **state)
 
 static void test_a_damaged_repository(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository();
     do_in(folder, "echo 'ref: ../../../etc/passwd' > .git/HEAD");
@@ -203,6 +216,7 @@ static void *let_it_begin_and_end(void *path)
 
 static void test_a_git_that_hangs_is_ended(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository(), *bin = make_slow_git(folder), *path, *said, *pid_file;
     void *text;
@@ -283,6 +297,7 @@ static void watch_while_asking(void *context)
 
 static void test_the_program_sees_no_child(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository();
     atomic_store(&done, 0);
@@ -301,6 +316,7 @@ static void ignore_children(void *context)
 
 static void test_a_program_that_ignores_its_children(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository();
     in_child(ignore_children, folder);
@@ -337,6 +353,7 @@ static void hold_no_descriptor(void *context)
 
 static void test_no_descriptor_of_the_program_is_kept(void **state)
 {
+    skip_where_git_is_not_run();
     (void)state;
     char *folder = make_repository(), *bin = make_slow_git(folder), *path;
     assert_true(asprintf(&path, "%s:/usr/bin:/bin", bin) > 0);

@@ -80,7 +80,7 @@ static void assert_described(bool with_git)
     assert_non_null(said);
     assert_int_equal(json_string_length(json_object_get(git, "commit")), 40);
     assert_string_equal(json_string_value(json_object_get(git, "branch")), "main");
-    if (with_git) {
+    if (with_git && !LP_TEST_TSAN) { /* under which git is not run */
         assert_true(json_is_true(json_object_get(git, "dirty")));
         assert_int_equal(json_string_length(json_object_get(git, "difference_sha256")), 64);
     } else {
@@ -166,6 +166,10 @@ static long times_asked(void)
 
 static void test_a_git_that_hangs_holds_up_nothing(void **state)
 {
+    if (LP_TEST_TSAN) {
+        print_message("ThreadSanitizer does not survive how git is run\n");
+        skip();
+    }
     (void)state;
     char *path = strdup(getenv("PATH"));
     hang_git();
