@@ -5,6 +5,7 @@
 
 #include "report/format.h"
 #include "report/text.h"
+#include "run/text.h"
 
 #define HOSTS_SHOWN 12
 #define ROLES_SHOWN 20
@@ -79,6 +80,50 @@ static void machine(struct lp_report_page *page, const struct lp_analysis_host *
     lp_report_text_note_end(page);
 }
 
+/* The worker of the host that knows of most devices; NULL if none does. */
+static const struct lp_run_worker *who_knows_devices(const struct lp_run *run, const struct lp_text *host)
+{
+    const struct lp_run_worker *best = NULL;
+    for (size_t i = 0; i < run->n_workers; i++) {
+        const struct lp_run_worker *worker = &run->workers[i];
+        if (worker->n_devices > (best ? best->n_devices : 0) &&
+            lp_text_equal(lp_text_span(&worker->host), lp_text_span(host)))
+            best = worker;
+    }
+    return best;
+}
+
+static bool is_same_kind(const struct lp_run_device *a, const struct lp_run_device *b)
+{
+    return a->memory_bytes == b->memory_bytes && lp_text_equal(lp_text_span(&a->name), lp_text_span(&b->name));
+}
+
+/* "GPUs 4 x NVIDIA H200 with 150.8 GB": those that follow one another and are alike, together. */
+static void devices(struct lp_report_page *page, const struct lp_run *run, const struct lp_text *host)
+{
+    const struct lp_run_worker *worker = who_knows_devices(run, host);
+    if (!worker)
+        return;
+    lp_report_text_note_begin(page);
+    lp_report_text_note(page, "GPUs ");
+    for (size_t i = 0, n; i < worker->n_devices; i += n) {
+        const struct lp_run_device *device = &worker->devices[i];
+        for (n = 1; i + n < worker->n_devices && is_same_kind(device, &worker->devices[i + n]);)
+            n++;
+        lp_report_text_note(page, i ? ", " : "");
+        lp_report_text_note(page, lp_report_count(n).text);
+        lp_report_text_note(page, " x ");
+        if (device->name.bytes)
+            lp_report_page_label(page, device->name.bytes, device->name.len, NAME_COLUMNS);
+        else
+            lp_report_text_note(page, "unnamed");
+        lp_report_text_note(page, " with ");
+        lp_report_text_note(
+            page, lp_report_size(device->memory_bytes == UINT64_MAX ? NAN : (double)device->memory_bytes).text);
+    }
+    lp_report_text_note_end(page);
+}
+
 static void worker_name(struct lp_report_page *page, const char *what, const struct lp_run *run, size_t index)
 {
     const struct lp_run_worker *worker = &run->workers[index];
@@ -131,6 +176,7 @@ static void host(struct lp_report_page *page, const struct lp_analysis *analysis
     if (figures->pss_bytes.n_known > 0)
         row(page, "memory, shared once", figures->memory_granted_bytes, &figures->pss_bytes, lp_report_size);
     machine(page, figures);
+    devices(page, run, &run->hosts[index]);
     heaviest(page, run, figures);
     incomplete(page, "CPU", &figures->cpu_cores, figures->n_workers);
     incomplete(page, "memory", &figures->rss_bytes, figures->n_workers);

@@ -798,6 +798,11 @@ static void test_resources_and_commit(void **state)
     be_on_a_machine(model_worker(&model, actor, "node07"), &model, 300);
     be_on_a_machine(model_worker(&model, actor, "node07"), &model, 500);
     model.run->workers[1].pss_bytes = 100000000;
+    struct lp_run_device gpus[] = {{.memory_bytes = UINT64_C(80000000000), .name = model_text(&model, "NVIDIA A100")},
+                                   {.memory_bytes = UINT64_C(80000000000), .name = model_text(&model, "NVIDIA A100")},
+                                   {.memory_bytes = UINT64_MAX}};
+    model.run->workers[1].devices = gpus;
+    model.run->workers[1].n_devices = 3;
     const char *text = write_report(&model, (struct lp_report_options){0});
     after(text, "\nCommit 01234567 (main, changed)\n");
     const char *expected = "\nRESOURCES                  granted        used                mean      heaviest\n"
@@ -806,6 +811,7 @@ static void test_resources_and_commit(void **state)
                            "  memory                    2.0 GB    800.0 MB   40.0%    400.0 MB      500.0 MB\n"
                            "  memory, shared once       2.0 GB    100.0 MB    5.0%    100.0 MB      100.0 MB\n"
                            "  16 cores, usable 8, limit 1.50; RAM 64.0 GB, limit 2.0 GB; Linux 6.1.0\n"
+                           "  GPUs 2 x NVIDIA A100 with 80.0 GB, 1 x unnamed with n/a\n"
                            "  heaviest: memory actor pid 4711\n"
                            "  memory, shared once, was measured of 1 of 2 processes\n";
     if (strncmp(after(text, "\nRESOURCES"), expected, strlen(expected)) != 0)
