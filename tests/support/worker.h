@@ -224,6 +224,7 @@ static inline int threads_now(int *keepers)
     return n;
 }
 
+/* A thread that a keeper has just made bears its name for a moment. */
 static inline int keepers_now(void)
 {
     int keepers;

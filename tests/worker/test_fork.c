@@ -423,7 +423,7 @@ static void test_a_hanging_flush_does_not_hang_the_fork(void **state)
     }
     await(pid);
     worker_record(worker, "a"); /* nor does the parent wait for it */
-    assert_int_equal(keepers_now(), 1);
+    WAIT_UNTIL(keepers_now() == 1);
     atomic_store(&hang, false);
     /* The keeper goes on, or was asked to end while it hung and is started anew. */
     for (int i = 0; i < 3; i++) {
