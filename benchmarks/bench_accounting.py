@@ -154,6 +154,18 @@ def installed_row(directory: Path) -> tuple[Profiler, Row]:
     return installed, ("`accounting.phase()`, installed, measure_cpu=True", phase_installed)
 
 
+def io_row(directory: Path) -> Row:
+    """Return the row of phases that read the kernel's counters: a hundred times the others'."""
+    profiler = Profiler(run_dir=directory / "io", enabled=True, role="bench")
+
+    def phase_with_io(n: int) -> None:
+        for _ in range(n):
+            with profiler.phase("x", io=True):
+                pass
+
+    return "`phase(io=True)`", phase_with_io
+
+
 def best_of(table: list[Row], rounds: int) -> dict[str, float]:
     """Return the least ns per operation of each row over all rounds, the rows taking turns."""
     best = dict.fromkeys((name for name, _ in table), float("inf"))
@@ -174,6 +186,7 @@ def measure(rounds: int) -> dict[str, float]:
         profiler, row = installed_row(Path(name))
         best |= best_of([row], rounds)
         profiler.close()
+        best |= best_of([io_row(Path(name))], max(1, rounds // 20))
     empty = best.pop("empty loop")
     return {"empty loop": empty} | {name: max(0.0, ns - empty) for name, ns in best.items()}
 
