@@ -50,11 +50,11 @@ static int finish(struct lp_worker *worker)
     int why = lp_worker_write_locked(worker) == 0 ? 0 : errno;
     atomic_store(&lp_image_header(&worker->recorder.image)->file_is_last, why == 0);
     pthread_mutex_unlock(&worker->flush);
+    lp_describe_at_last(worker); /* while there is an image: what a kill leaves half written is removed with it */
     if (why == 0)
         lp_image_unlink(&worker->recorder.image);
     else
         lp_image_abandon(&worker->recorder.image);
-    lp_describe_at_last(worker);
     adopt_dead(worker);
     return why;
 }

@@ -139,11 +139,12 @@ def test_what_is_planted_for_another_user_is_not_used(child: Child, plant: str) 
     if plant == "nothing":
         [image] = found["images"]
         assert image.startswith("/dev/shm/lineprofiler-65534/w_")
-        assert found["run"]["caveats"] == {}
+        # Who has changed its user may not read its own /proc/self/io.
+        assert found["run"]["caveats"].keys() <= {"dropped"}
         assert found["made"] == ["/dev/shm/lineprofiler-65534"]
     else:
         assert found["images"] == []
-        assert found["run"]["caveats"].keys() == {"private_image"}
+        assert found["run"]["caveats"].keys() - {"dropped"} == {"private_image"}
         assert found["made"] == []
 
 
