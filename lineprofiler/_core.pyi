@@ -77,6 +77,8 @@ class Recorder:
         """Return the names of the phases open in this thread or task, joined by "/"."""
     def snapshot(self) -> None:
         """Write the complete state to the worker's file now. OSError: it could not be written."""
+    def begin_close(self) -> None:
+        """Have no function that is called after flushes begin any more; close() comes next."""
     def close(self) -> None:
         """Write the last state and record nothing more."""
     def document(self) -> bytes | None:

@@ -368,6 +368,7 @@ class Profiler(_core.Recorder):
     def _close(self, stacklevel: int) -> None:
         if self._closed:
             return
+        self.begin_close()
         self._closed = True
         if self._hooks is not None:
             self._hooks.close(self)

@@ -274,6 +274,15 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     return none_or_raise(self, status, error, message);
 }
 
+static PyObject *recorder_begin_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    if (self->worker)
+        lp_worker_begin_close(self->worker);
+    Py_RETURN_NONE;
+}
+
 static PyObject *recorder_document(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -544,6 +553,10 @@ PyDoc_STRVAR(close_doc, "close($self, /)\n"
                         "\n"
                         "OSError: the last state could not be written.");
 
+PyDoc_STRVAR(begin_close_doc, "begin_close($self, /)\n"
+                              "--\n\n"
+                              "Have no function that is called after flushes begin any more; close() comes next.");
+
 PyDoc_STRVAR(document_doc,
              "document($self, /)\n"
              "--\n\n"
@@ -590,6 +603,7 @@ static PyMethodDef recorder_methods[] = {
     {"count", (PyCFunction)(void (*)(void))recorder_count, METH_FASTCALL | METH_KEYWORDS, count_doc},
     {"current", recorder_current, METH_NOARGS, current_doc},
     {"snapshot", recorder_snapshot, METH_NOARGS, snapshot_doc},
+    {"begin_close", recorder_begin_close, METH_NOARGS, begin_close_doc},
     {"close", recorder_close, METH_NOARGS, close_doc},
     {"document", recorder_document, METH_NOARGS, document_doc},
     {"merged_tree", recorder_merged_tree, METH_NOARGS, merged_tree_doc},

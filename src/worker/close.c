@@ -91,6 +91,11 @@ static int finish_in_time(struct lp_worker *worker)
     return why >= 0 ? why : lp_worker_finish(worker);
 }
 
+void lp_worker_begin_close(struct lp_worker *worker)
+{
+    atomic_store(&worker->closing, true);
+}
+
 int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size)
 {
     if (!lp_record_is_here()) { /* image, file and keeper are the parent's, and its threads may hold the locks */

@@ -86,6 +86,9 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len);
    itself. */
 int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size);
 
+/* Lets no call of options.flushed begin any more, and waits for nothing: closing is to come. */
+void lp_worker_begin_close(struct lp_worker *worker);
+
 /* Closes if need be and frees. No thread may use the worker or entries of its recorder any more, but for a call of
    options.flushed that still runs: what it uses is then freed when it returns. */
 void lp_worker_free(struct lp_worker *worker);
