@@ -128,18 +128,18 @@ import os
 from lineprofiler.accounting import Profiler
 block = os.urandom(1 << 20) * 64
 profiler = Profiler("run", measure_pss=True, snapshot_interval_s=None, sample_interval_s=None)
-ready, go = os.pipe(), os.pipe()
+ready, go, end = os.pipe(), os.pipe(), os.pipe()
 with profiler.phase("run"):
     for _ in range(4):
         if os.fork() == 0:
-            os.close(go[1])
+            os.close(end[1])
             with profiler.phase("work"):
                 pass
             os.write(ready[1], b"x")
             os.read(go[0], 1)
             profiler.snapshot()
             os.write(ready[1], b"x")
-            os.read(go[0], 1)
+            os.read(end[0], 1)
             profiler.close()
             os._exit(0)
     for _ in range(4):
@@ -148,7 +148,7 @@ with profiler.phase("run"):
     profiler.snapshot()
     for _ in range(4):
         os.read(ready[0], 1)
-    os.close(go[1])
+    os.close(end[1])
     for _ in range(4):
         os.wait()
 profiler.close()
