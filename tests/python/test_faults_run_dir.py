@@ -161,9 +161,11 @@ def test_other_file_systems_F1(child: Child, tmp_path: Path, system: str) -> Non
     found = child.json(PRELUDE + ORDINARY, here / "run", within=how)
     assert found["run"]["calls"] == {"a": 1, "b": 1}
     assert found["run"]["closed"] == [True, True]
-    assert found["run"]["caveats"] == {}
+    assert found["run"]["caveats"].keys() <= {"dropped"}  # around a fork, I/O is not always known
     assert found["run"]["metadata"]
-    assert len(found["left"]) == 3
+    # A slow server may not have taken what describes the run when the program ends.
+    left = [path for path in found["left"] if not Path(path).name.startswith("metadata.json.")]
+    assert len(left) == 3
 
 
 # Whether the native thread waits for the file server.
