@@ -212,6 +212,24 @@ void lp_emit_string_end(struct lp_emit *emit)
     put_char(emit, '"');
 }
 
+void lp_emit_string_or_null(struct lp_emit *emit, const char *key, const char *text)
+{
+    lp_emit_key(emit, key);
+    if (text && *text)
+        lp_emit_string(emit, text);
+    else
+        lp_emit_null(emit);
+}
+
+void lp_emit_u64_or_null(struct lp_emit *emit, const char *key, uint64_t value)
+{
+    lp_emit_key(emit, key);
+    if (value)
+        lp_emit_u64(emit, value);
+    else
+        lp_emit_null(emit);
+}
+
 int lp_buffer_put(void *context, const char *bytes, size_t len)
 {
     struct lp_buffer *buffer = context;

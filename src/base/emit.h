@@ -36,6 +36,9 @@ void lp_emit_newline(struct lp_emit *emit);             /* before the next eleme
 
 /* key is plain ASCII without anything to escape. */
 void lp_emit_key(struct lp_emit *emit, const char *key);
+/* A key and its value; null for a text that is NULL or empty, and for a number that is 0. */
+void lp_emit_string_or_null(struct lp_emit *emit, const char *key, const char *text);
+void lp_emit_u64_or_null(struct lp_emit *emit, const char *key, uint64_t value);
 /* A key that is text. */
 void lp_emit_text_key(struct lp_emit *emit, const char *text, size_t len);
 

@@ -57,7 +57,8 @@ static int next_of_rest(struct lp_cli_arguments *arguments)
     return LP_CLI_OPERAND;
 }
 
-int lp_cli_arguments_next(struct lp_cli_arguments *arguments)
+/* The option's letter or value, LP_CLI_OPERAND, 0 at the end, -1 for a mistake, which has then been told. */
+static int next(struct lp_cli_arguments *arguments)
 {
     if (arguments->rest > 0)
         return next_of_rest(arguments);
@@ -71,12 +72,21 @@ int lp_cli_arguments_next(struct lp_cli_arguments *arguments)
     return next_of_rest(arguments);
 }
 
-void lp_cli_arguments_end(struct lp_cli_arguments *arguments)
+static void end(struct lp_cli_arguments *arguments)
 {
     optind = arguments->saved_optind;
     opterr = arguments->saved_opterr;
     optopt = arguments->saved_optopt;
     optarg = arguments->saved_optarg;
+}
+
+int lp_cli_arguments_read(struct lp_cli_arguments *arguments, lp_cli_choose_fn *choose, void *choices, const bool *help)
+{
+    int option, error = 0;
+    while (error == 0 && !*help && (option = next(arguments)) != 0)
+        error = option < 0 ? -1 : choose(choices, arguments, option);
+    end(arguments);
+    return error;
 }
 
 int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir)

@@ -5,14 +5,13 @@
  * order, whatever POSIXLY_CORRECT says; getopt's variables are left as they were found.
  *
  *     lp_cli_arguments_begin(&arguments, cli, command, options, argc, argv);
- *     while ((option = lp_cli_arguments_next(&arguments)) > 0)
- *         ... case LP_CLI_OPERAND: arguments.value ...
- *     lp_cli_arguments_end(&arguments);
+ *     lp_cli_arguments_read(&arguments, choose, &choices, &choices.help);
  */
 #ifndef LP_CLI_ARGUMENTS_H
 #define LP_CLI_ARGUMENTS_H
 
 #include <getopt.h>
+#include <stdbool.h>
 
 #include "cli/command.h"
 
@@ -34,9 +33,12 @@ struct lp_cli_arguments {
 void lp_cli_arguments_begin(struct lp_cli_arguments *arguments, const struct lp_cli *cli,
                             const struct lp_cli_command *command, const char *shorts, const struct option *longs,
                             int argc, char **argv);
-/* The option's letter or value, LP_CLI_OPERAND, 0 at the end, -1 for a mistake, which has then been told. */
-int lp_cli_arguments_next(struct lp_cli_arguments *arguments);
-void lp_cli_arguments_end(struct lp_cli_arguments *arguments);
+/* What a command makes of an option or operand; 0, or -1 after a line on err. */
+typedef int lp_cli_choose_fn(void *choices, const struct lp_cli_arguments *arguments, int option);
+
+/* Hands all of them to choose, up to the first mistake, or until *help is true. 0 or -1. */
+int lp_cli_arguments_read(struct lp_cli_arguments *arguments, lp_cli_choose_fn *choose, void *choices,
+                          const bool *help);
 
 /* For commands about one run: takes the operand that is the value. 0, or -1 after a line on err if there is one already. */
 int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir);

@@ -110,8 +110,9 @@ static int choose_dir(struct choices *choices, const struct lp_cli_arguments *ar
 }
 
 /* 0, or else after a line on err. */
-static int choose(struct choices *choices, const struct lp_cli_arguments *arguments, int option)
+static int choose(void *context, const struct lp_cli_arguments *arguments, int option)
 {
+    struct choices *choices = context;
     switch (option) {
     case OPTION_JSON:
         choices->write = lp_report_compare_json;
@@ -139,12 +140,9 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
                           int argc, char **argv)
 {
     struct lp_cli_arguments arguments;
-    int option, error = 0;
     *choices = (struct choices){.write = lp_report_compare_text, .fail_over = NAN, .limit = ""};
     lp_cli_arguments_begin(&arguments, cli, command, "ho:", longs, argc, argv);
-    while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
-        error = option < 0 ? -1 : choose(choices, &arguments, option);
-    lp_cli_arguments_end(&arguments);
+    int error = lp_cli_arguments_read(&arguments, choose, choices, &choices->help);
     if (error != 0 || choices->help || choices->n_dirs == 2)
         return error;
     return lp_cli_wrong(cli, command, "name two run directories, as in: lineprofiler compare profile_a/ profile_b/");

@@ -51,8 +51,9 @@ static int choose_form(struct choices *choices, const struct lp_cli_arguments *a
 }
 
 /* 0, or -1 after a line on err. */
-static int choose(struct choices *choices, const struct lp_cli_arguments *arguments, int option)
+static int choose(void *context, const struct lp_cli_arguments *arguments, int option)
 {
+    struct choices *choices = context;
     switch (option) {
     case OPTION_SAMPLES:
         return choose_form(choices, arguments);
@@ -74,12 +75,9 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
                           int argc, char **argv)
 {
     struct lp_cli_arguments arguments;
-    int option, error = 0;
     *choices = (struct choices){0};
     lp_cli_arguments_begin(&arguments, cli, command, "ho:", longs, argc, argv);
-    while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
-        error = option < 0 ? -1 : choose(choices, &arguments, option);
-    lp_cli_arguments_end(&arguments);
+    int error = lp_cli_arguments_read(&arguments, choose, choices, &choices->help);
     if (error != 0 || choices->help)
         return error;
     if (lp_cli_arguments_need_dir(&arguments, choices->dir) != 0)

@@ -103,8 +103,9 @@ static int choose_sort(struct choices *choices, const struct lp_cli_arguments *a
 }
 
 /* 0, or -1 after a line on err. */
-static int choose(struct choices *choices, const struct lp_cli_arguments *arguments, int option)
+static int choose(void *context, const struct lp_cli_arguments *arguments, int option)
 {
+    struct choices *choices = context;
     switch (option) {
     case 'i':
         return choose_interval(choices, arguments);
@@ -133,12 +134,9 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
                           int argc, char **argv)
 {
     struct lp_cli_arguments arguments;
-    int option, error = 0;
     *choices = (struct choices){.interval_s = 1};
     lp_cli_arguments_begin(&arguments, cli, command, "hi:", longs, argc, argv);
-    while (error == 0 && !choices->help && (option = lp_cli_arguments_next(&arguments)) != 0)
-        error = option < 0 ? -1 : choose(choices, &arguments, option);
-    lp_cli_arguments_end(&arguments);
+    int error = lp_cli_arguments_read(&arguments, choose, choices, &choices->help);
     return error != 0 || choices->help ? error : lp_cli_arguments_need_dir(&arguments, choices->dir);
 }
 

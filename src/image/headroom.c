@@ -14,20 +14,15 @@
 #include <unistd.h>
 
 #include "base/own_reads.h"
+#include "base/small_file.h"
 
 #define SHARE 8 /* take at most one part in so many */
 
 static ssize_t read_text(const char *path, char *text, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -1;
     lp_own_reads_begin(size);
-    ssize_t n = read(fd, text, size - 1);
+    ssize_t n = lp_small_file_read(path, text, size);
     lp_own_reads_end(size, n);
-    close(fd);
-    if (n >= 0)
-        text[n] = '\0';
     return n;
 }
 

@@ -1,13 +1,14 @@
 #include "process/cgroup.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/small_file.h"
 
 #define MOUNTS "/sys/fs/cgroup"
 #define NO_MEMORY_LIMIT (UINT64_C(1) << 62) /* version 1 says "none" by a number a little below 2^63 */
@@ -16,14 +17,9 @@
 /* False if it cannot be read; errno says why. */
 static bool read_text(const char *path, char *text, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, size - 1);
-    int why = n < 0 ? errno : EINVAL; /* an empty file says nothing */
-    close(fd);
-    errno = why;
-    text[n > 0 ? n : 0] = '\0';
+    ssize_t n = lp_small_file_read(path, text, size);
+    if (n == 0) /* an empty file says nothing */
+        errno = EINVAL;
     return n > 0;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "process/other.h"
 
 /* Launchers in the order in which their variables count (F2). */
@@ -29,16 +30,6 @@ static const struct batch {
     {"lsf", "LSB_JOBID"},
     {"flux", "FLUX_JOB_ID"},
 };
-
-static ssize_t read_file(const char *path, char *bytes, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n = read(fd, bytes, size);
-    close(fd);
-    return n;
-}
 
 /* The number that a variable holds; -1 if it is unset or anything but a plain number below 2^31. */
 static int64_t number_in(const char *variable)
@@ -87,8 +78,7 @@ uint64_t lp_pid_namespace(void)
 
 void lp_boot_id_read(char *boot_id, size_t size)
 {
-    ssize_t n = read_file("/proc/sys/kernel/random/boot_id", boot_id, size - 1);
-    boot_id[n > 0 ? n : 0] = '\0';
+    lp_small_file_read("/proc/sys/kernel/random/boot_id", boot_id, size);
     boot_id[strcspn(boot_id, "\n")] = '\0';
 }
 

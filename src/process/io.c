@@ -1,9 +1,10 @@
 #include "process/io.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "base/small_file.h"
 
 #define RUSAGE_BLOCK_BYTES 512u /* of ru_inblock and ru_oublock: include/linux/task_io_accounting_ops.h */
 
@@ -22,14 +23,9 @@ static bool find(const char *text, const char *key, uint64_t *value)
 static size_t read_counters(struct lp_io *io, const char *path)
 {
     char text[512];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
+    ssize_t n = lp_small_file_read(path, text, sizeof text);
     if (n <= 0)
         return 0;
-    text[n] = '\0';
     bool whole = find(text, "rchar: ", &io->read_chars) && find(text, "wchar: ", &io->write_chars) &&
                  find(text, "\nread_bytes: ", &io->read_bytes) && find(text, "\nwrite_bytes: ", &io->write_bytes);
     return whole ? (size_t)n : 0;

@@ -11,6 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
+
 #if defined(__x86_64__)
 #include <asm/prctl.h>
 #include <cpuid.h>
@@ -46,15 +48,7 @@ static uint64_t cores_online(const char *root)
     char path[PATH_MAX], text[4096];
     if (snprintf(path, sizeof path, "%s/sys/devices/system/cpu/online", root) >= (int)sizeof path)
         return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    return count_list(text);
+    return lp_small_file_read(path, text, sizeof text) > 0 ? count_list(text) : 0;
 }
 
 static bool is_in(const unsigned long *mask, long core)

@@ -1,24 +1,19 @@
 #include "process/memory.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/small_file.h"
 
 /* "size resident shared ..." in pages. */
 static bool read_statm(uint64_t pid, uint64_t *pages)
 {
     char path[64], text[128], *end;
     snprintf(path, sizeof path, "/proc/%llu/statm", (unsigned long long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (lp_small_file_read(path, text, sizeof text) <= 0)
         return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
     (void)strtoull(text, &end, 10);
     const char *resident = end;
     *pages = strtoull(resident, &end, 10);
@@ -44,22 +39,11 @@ static uint64_t bytes_of(const char *text, const char *key)
     return kib <= UINT64_MAX / 1024 ? kib * 1024 : 0;
 }
 
-static bool read_whole(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
 void lp_memory_of_self(struct lp_own_memory *memory)
 {
     char text[16384]; /* the groups of its user stand before, however many there are */
     *memory = (struct lp_own_memory){0};
-    if (!read_whole("/proc/self/status", text, sizeof text))
+    if (lp_small_file_read("/proc/self/status", text, sizeof text) <= 0)
         return;
     /* The name of the process, which stands before, may hold anything but a newline. */
     memory->rss_bytes = bytes_of(text, "\nVmRSS:");
@@ -69,5 +53,5 @@ void lp_memory_of_self(struct lp_own_memory *memory)
 uint64_t lp_memory_pss_of_self(void)
 {
     char text[1024];
-    return read_whole("/proc/self/smaps_rollup", text, sizeof text) ? bytes_of(text, "\nPss:") : 0;
+    return lp_small_file_read("/proc/self/smaps_rollup", text, sizeof text) > 0 ? bytes_of(text, "\nPss:") : 0;
 }

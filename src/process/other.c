@@ -14,17 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "process/identity.h"
-
-static ssize_t read_file(const char *path, char *bytes, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n = read(fd, bytes, size);
-    close(fd);
-    return n;
-}
 
 /* What we need of a stat file. */
 struct stat_line {
@@ -46,10 +37,8 @@ static const char *skip_fields(const char *text, int n)
 static bool read_stat(const char *path, struct stat_line *line)
 {
     char text[1024];
-    ssize_t n = read_file(path, text, sizeof text - 1);
-    if (n <= 0)
+    if (lp_small_file_read(path, text, sizeof text) <= 0)
         return false;
-    text[n] = '\0';
     errno = EINVAL;
     const char *state = skip_fields(strrchr(text, ')'), 1); /* the command before it may hold anything */
     const char *threads = skip_fields(state, 17), *start_ticks = skip_fields(threads, 2);
@@ -103,10 +92,8 @@ bool lp_thread_cpu_read(uint64_t pid, uint64_t tid, uint64_t *cpu_ns)
 {
     char path[96], text[96], *end;
     snprintf(path, sizeof path, "/proc/%llu/task/%llu/schedstat", (unsigned long long)pid, (unsigned long long)tid);
-    ssize_t n = read_file(path, text, sizeof text - 1);
-    if (n <= 0)
+    if (lp_small_file_read(path, text, sizeof text) <= 0)
         return false;
-    text[n] = '\0';
     *cpu_ns = strtoull(text, &end, 10); /* the first of three figures; all are 0 where the kernel does not count */
     return end != text && *cpu_ns > 0;
 }

@@ -1,12 +1,13 @@
 #include "process/provenance.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/small_file.h"
 
 /* A repository's folders: where the work lies, what git keeps of this working tree, and of all. */
 struct repository {
@@ -19,14 +20,9 @@ static bool read_line(const char *folder, const char *file, char *line, size_t s
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
         return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, line, size - 1);
-    close(fd);
+    ssize_t n = lp_small_file_read(path, line, size);
     if (n <= 0)
         return false;
-    line[n] = '\0';
     size_t len = strcspn(line, "\r\n");
     bool whole = line[len] != '\0' || (size_t)n < size - 1;
     line[len] = '\0';

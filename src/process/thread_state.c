@@ -1,12 +1,12 @@
 #include "process/thread_state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "process/other.h"
 #include "process/stamp.h"
 
@@ -18,15 +18,7 @@ static bool read_file(char *text, size_t size, uint64_t pid, uint64_t tid, const
 {
     char path[96];
     snprintf(path, sizeof path, "/proc/%llu/task/%llu/%s", (unsigned long long)pid, (unsigned long long)tid, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, size - 1);
-    int error = errno;
-    close(fd);
-    errno = error;
-    text[n > 0 ? n : 0] = '\0';
-    return n >= 0;
+    return lp_small_file_read(path, text, size) >= 0;
 }
 
 static uint64_t age_ns(const char *state)

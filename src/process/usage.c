@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/own_reads.h"
+#include "base/small_file.h"
 
 #define DIRECTORY_BYTES 4096
 #define LONGEST_COUNT 4096 /* descriptors that are counted one by one, where the kernel has no number ready */
@@ -25,14 +26,9 @@ static uint64_t cpu_ns(void)
 
 static size_t read_text(const char *path, char *text, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
     lp_own_reads_begin(size);
-    ssize_t n = read(fd, text, size - 1);
+    ssize_t n = lp_small_file_read(path, text, size);
     lp_own_reads_end(size, n);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
     return n > 0 ? (size_t)n : 0;
 }
 

@@ -1,8 +1,7 @@
 /* Figures that few nodes have: marks, and device times that come long after the entry has ended. */
 #include "record/record.h"
 
-/* Hands out what the ref points to, new if there is none yet; NULL if there is no room. */
-static void *get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t bytes)
+void *lp_record_get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t bytes)
 {
     lp_ref ref = LP_GET(*place);
     if (!ref) {
@@ -18,7 +17,7 @@ static void *get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t b
 
 bool lp_node_mark(struct lp_thread *thread, struct lp_node *node, uint32_t flags)
 {
-    struct lp_extra *extra = get_or_make(&thread->recorder->image, &node->extra, sizeof *extra);
+    struct lp_extra *extra = lp_record_get_or_make(&thread->recorder->image, &node->extra, sizeof *extra);
     if (extra && (LP_GET(extra->flags) & flags) != flags)
         LP_SET(extra->flags, LP_GET(extra->flags) | flags);
     return extra != NULL;
@@ -28,9 +27,9 @@ void lp_node_add_device_time(struct lp_image *image, struct lp_node *node, uint6
 {
     struct lp_extra *extra = lp_image_at(image, LP_GET(node->extra));
     unsigned bucket = lp_hist_bucket_of(ns);
-    struct lp_gpu_hist *hist = get_or_make(image, &extra->gpu_hist, sizeof *hist);
+    struct lp_gpu_hist *hist = lp_record_get_or_make(image, &extra->gpu_hist, sizeof *hist);
     struct lp_octave *octave =
-        hist ? get_or_make(image, &hist->octaves[bucket / LP_HIST_PER_OCTAVE], sizeof *octave) : NULL;
+        hist ? lp_record_get_or_make(image, &hist->octaves[bucket / LP_HIST_PER_OCTAVE], sizeof *octave) : NULL;
     if (!octave)
         return;
     LP_ADD(octave->counts[bucket % LP_HIST_PER_OCTAVE], 1);

@@ -193,6 +193,8 @@ struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_
 
 /* Private to record/ below, but for the inline functions at the end. */
 
+/* Hands out what the ref points to, new if there is none yet; NULL if there is no room, which is counted. */
+void *lp_record_get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t bytes);
 void lp_thread_watch_end(void);
 /* The calling thread's number, never used before or after in this process. Addresses and kernel numbers come again. */
 uint64_t lp_thread_id(void);

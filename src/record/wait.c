@@ -8,22 +8,6 @@
  */
 #include "record/record.h"
 
-/* Hands out what the ref points to, new if there is none yet; NULL if there is no room. */
-static void *get_or_make(struct lp_thread *thread, _Atomic lp_ref *place, size_t bytes)
-{
-    struct lp_image *image = &thread->recorder->image;
-    lp_ref ref = LP_GET(*place);
-    if (!ref) {
-        ref = lp_image_alloc(image, bytes);
-        if (!ref) {
-            lp_image_trouble(image, LP_TROUBLE_IMAGE_FULL);
-            return NULL;
-        }
-        atomic_store_explicit(place, ref, memory_order_release);
-    }
-    return lp_image_at(image, ref);
-}
-
 static void add(struct lp_extra *extra, uint64_t blocked_ns, uint64_t preempted_ns)
 {
     LP_SET(extra->begun, LP_GET(extra->begun) + 1);
@@ -38,7 +22,7 @@ static void bill(struct lp_thread *thread, const struct lp_frame *frame, struct 
                  const struct lp_wait_split *split)
 {
     struct lp_node *node = lp_image_at(&thread->recorder->image, LP_GET(frame->node));
-    struct lp_extra *extra = get_or_make(thread, &node->extra, sizeof *extra);
+    struct lp_extra *extra = lp_record_get_or_make(&thread->recorder->image, &node->extra, sizeof *extra);
     if (!extra)
         return;
     if (LP_GET(billed->serial) != LP_GET(frame->serial)) {
@@ -56,8 +40,9 @@ static void bill_stack(struct lp_thread *thread, struct lp_stack *stack, const s
 {
     uint64_t last = split->put_off ? thread->put_off_serial : UINT64_MAX;
     uint32_t depth = LP_GET(stack->depth);
-    struct lp_billed *billed =
-        depth ? get_or_make(thread, &stack->billed, LP_STACK_DEPTH * sizeof(struct lp_billed)) : NULL;
+    struct lp_billed *billed = depth ? lp_record_get_or_make(&thread->recorder->image, &stack->billed,
+                                                             LP_STACK_DEPTH * sizeof(struct lp_billed))
+                                     : NULL;
     for (uint32_t i = 0; billed && i < depth; i++) {
         const struct lp_frame *frame = &stack->frames[i];
         uint64_t serial = LP_GET(frame->serial);

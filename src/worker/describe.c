@@ -118,15 +118,6 @@ static void read_provenance(struct lp_provenance *provenance, struct lp_descript
     lp_provenance_read(provenance, folders, &environment, &description->until_ns);
 }
 
-static void emit_known(struct lp_emit *emit, const char *key, const char *text)
-{
-    lp_emit_key(emit, key);
-    if (*text)
-        lp_emit_string(emit, text);
-    else
-        lp_emit_null(emit);
-}
-
 static void emit_git(struct lp_emit *emit, const struct lp_provenance *provenance)
 {
     lp_emit_key(emit, "git");
@@ -135,14 +126,14 @@ static void emit_git(struct lp_emit *emit, const struct lp_provenance *provenanc
         return;
     }
     lp_emit_open(emit, '{');
-    emit_known(emit, "commit", provenance->commit);
-    emit_known(emit, "branch", provenance->branch);
+    lp_emit_string_or_null(emit, "commit", provenance->commit);
+    lp_emit_string_or_null(emit, "branch", provenance->branch);
     lp_emit_key(emit, "dirty");
     if (provenance->dirty == LP_DIRTY_UNKNOWN)
         lp_emit_null(emit);
     else
         lp_emit_bool(emit, provenance->dirty == LP_DIRTY_YES);
-    emit_known(emit, "difference_sha256", provenance->difference);
+    lp_emit_string_or_null(emit, "difference_sha256", provenance->difference);
     lp_emit_close(emit, '}');
 }
 

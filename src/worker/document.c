@@ -542,21 +542,12 @@ static void emit_own_io(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
-static void emit_measured(struct lp_emit *emit, const char *key, uint64_t value)
-{
-    lp_emit_key(emit, key);
-    if (value)
-        lp_emit_u64(emit, value);
-    else
-        lp_emit_null(emit);
-}
-
 static void emit_memory(struct lp_emit *emit, const struct lp_header *header)
 {
     lp_emit_key(emit, "memory");
     lp_emit_open(emit, '{');
-    emit_measured(emit, "peak_rss_bytes", GET(header->peak_rss_bytes));
-    emit_measured(emit, "pss_bytes", GET(header->pss_bytes));
+    lp_emit_u64_or_null(emit, "peak_rss_bytes", GET(header->peak_rss_bytes));
+    lp_emit_u64_or_null(emit, "pss_bytes", GET(header->pss_bytes));
     lp_emit_close(emit, '}');
 }
 

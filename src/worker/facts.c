@@ -159,15 +159,6 @@ void lp_emit_stamp(struct lp_emit *emit, const char *key, const struct lp_stamp 
     lp_emit_close(emit, '}');
 }
 
-static void emit_unless_zero(struct lp_emit *emit, const char *key, uint64_t value)
-{
-    lp_emit_key(emit, key);
-    if (value)
-        lp_emit_u64(emit, value);
-    else
-        lp_emit_null(emit);
-}
-
 /* True if the limit's value is to follow the key. */
 static bool emit_limit(struct lp_emit *emit, const char *key, const struct lp_limit *limit)
 {
@@ -185,16 +176,16 @@ static void emit_machine(struct lp_emit *emit)
     lp_machine_read(&machine, "");
     lp_emit_key(emit, "machine");
     lp_emit_open(emit, '{');
-    emit_unless_zero(emit, "cores", machine.cores);
-    emit_unless_zero(emit, "cores_usable", machine.cores_usable);
-    emit_or_null(emit, "cores_usable_list", machine.usable_list[0] ? machine.usable_list : NULL);
+    lp_emit_u64_or_null(emit, "cores", machine.cores);
+    lp_emit_u64_or_null(emit, "cores_usable", machine.cores_usable);
+    lp_emit_string_or_null(emit, "cores_usable_list", machine.usable_list);
     if (emit_limit(emit, "cpu_limit_cores", &machine.limits.cpu_nanocores))
         lp_emit_seconds(emit, machine.limits.cpu_nanocores.value);
-    emit_unless_zero(emit, "ram_bytes", machine.ram_bytes);
+    lp_emit_u64_or_null(emit, "ram_bytes", machine.ram_bytes);
     if (emit_limit(emit, "memory_limit_bytes", &machine.limits.memory_bytes))
         lp_emit_u64(emit, machine.limits.memory_bytes.value);
-    emit_or_null(emit, "kernel", machine.kernel[0] ? machine.kernel : NULL);
-    emit_or_null(emit, "cpu_model", machine.cpu_model[0] ? machine.cpu_model : NULL);
+    lp_emit_string_or_null(emit, "kernel", machine.kernel);
+    lp_emit_string_or_null(emit, "cpu_model", machine.cpu_model);
     lp_emit_close(emit, '}');
 }
 

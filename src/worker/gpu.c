@@ -79,27 +79,14 @@ void lp_gpu_watch_forget(struct lp_gpu_watch *watch)
 
 /* ---- what the worker's file says ----------------------------------------------------- */
 
-static void emit_text_or_null(struct lp_emit *emit, const char *key, const char *text)
-{
-    lp_emit_key(emit, key);
-    if (text[0])
-        lp_emit_string(emit, text);
-    else
-        lp_emit_null(emit);
-}
-
 static void emit_fact(struct lp_emit *emit, const struct fact *fact)
 {
     lp_emit_open(emit, '{');
     lp_emit_key(emit, "index");
     lp_emit_u64(emit, fact->index);
-    emit_text_or_null(emit, "name", fact->name);
-    emit_text_or_null(emit, "uuid", fact->uuid);
-    lp_emit_key(emit, "memory_bytes");
-    if (fact->memory_bytes > INT64_MAX) /* not known, or none */
-        lp_emit_null(emit);
-    else
-        lp_emit_u64(emit, fact->memory_bytes);
+    lp_emit_string_or_null(emit, "name", fact->name);
+    lp_emit_string_or_null(emit, "uuid", fact->uuid);
+    lp_emit_u64_or_null(emit, "memory_bytes", fact->memory_bytes > INT64_MAX ? 0 : fact->memory_bytes);
     lp_emit_key(emit, "state");
     lp_emit_string(emit, fact->state);
     lp_emit_key(emit, "own");
