@@ -101,12 +101,13 @@ static bool may_ask_cpu(void)
     return syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) != 0; /* 1: it may; an error: nothing can forbid it */
 }
 
-/* In a virtual machine the hypervisor answers each question, in microseconds. */
+/* In a virtual machine the hypervisor answers each question, in microseconds. Compilers differ in the sign of
+ * __get_cpuid_max. */
 static void read_cpu_model(char *model, size_t size)
 {
     unsigned words[12];
     char text[sizeof words + 1] = "";
-    if (!may_ask_cpu() || __get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+    if (!may_ask_cpu() || (unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
         return;
     for (unsigned i = 0; i < 3; i++)
         __cpuid(0x80000002u + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);

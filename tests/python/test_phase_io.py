@@ -97,6 +97,10 @@ def test_nothing_moved_is_a_measured_zero_H2_H4(profiler: Profiler, finish: Fini
     assert run.tree[("not asked",)].counters == {}
 
 
+METADATA = 64 << 10
+"""Bytes of its own, an inode or a bitmap, that a file system may move when it likes."""
+
+
 def direct(path: Path, n: int) -> Iterator[int]:
     """Write, then read n bytes past the page cache; or skip."""
     buffer = mmap.mmap(-1, n)  # page-aligned
@@ -120,9 +124,9 @@ def test_both_layers_with_direct_io_H4(profiler: Profiler, finish: Finish, file:
     written, got = counters(run, "written"), counters(run, "read")
     if written["io_write_bytes"] == 0:
         pytest.skip("this file system is on no block device")
-    assert n <= written["io_write_bytes"] <= n + (64 << 10), "and the inode"
-    assert (written["io_read_bytes"], got["io_write_bytes"]) == (0, 0)
-    assert got["io_read_bytes"] == n
+    assert n <= written["io_write_bytes"] <= n + METADATA
+    assert n <= got["io_read_bytes"] <= n + METADATA
+    assert written["io_read_bytes"] <= METADATA and got["io_write_bytes"] <= METADATA
     assert (written["io_write_chars"], got["io_read_chars"]) == (n, n)
 
 
@@ -141,7 +145,7 @@ def test_the_page_cache_serves_chars_without_bytes_H4(
     run = finish()
     cold, warm = counters(run, "cold"), counters(run, "warm")
     assert cold["io_read_chars"] == warm["io_read_chars"] == n
-    assert warm["io_read_bytes"] == 0
+    assert warm["io_read_bytes"] <= METADATA
     if cold["io_read_bytes"] == 0:
         pytest.skip("this file system cannot be made to forget")
     assert cold["io_read_bytes"] >= n
