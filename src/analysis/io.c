@@ -172,6 +172,8 @@ static double column_of(const struct lp_run_timeline *timeline, unsigned flow, s
 static void add_columns(struct lp_analysis_io *io, const struct lp_run_timeline *timeline)
 {
     size_t each = (timeline->n_bins + LP_ANALYSIS_COLUMNS - 1) / LP_ANALYSIS_COLUMNS;
+    if (each == 0)
+        return;
     io->column_ns = timeline->bin_ns * each;
     io->n_columns = (timeline->n_bins + each - 1) / each;
     for (unsigned flow = 0; flow < LP_RUN_FLOWS; flow++)

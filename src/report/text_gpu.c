@@ -64,6 +64,32 @@ static void vram_rows(struct lp_report_page *page, const struct lp_analysis_vram
     lp_report_text_note_end(page);
 }
 
+static bool any_own_work(const struct lp_run_sampling *sampling, const struct lp_analysis_vram *vram)
+{
+    bool any = vram->allocated_peak_bytes > 0;
+    for (size_t i = 0; i < sampling->n_gpus; i++)
+        any |= sampling->gpus[i].own_share > 0;
+    return any;
+}
+
+static bool any_device_time(const struct lp_analysis *analysis)
+{
+    for (size_t i = 0; i < analysis->n_roles; i++)
+        for (size_t k = 0; k < analysis->roles[i].n_phases; k++)
+            if (analysis->roles[i].phases[k].phase->device_time != NULL)
+                return true;
+    return false;
+}
+
+/* Whoever reads wall times of phases must know in which of them the device's time shows. */
+static void asynchronous_note(struct lp_report_page *page)
+{
+    lp_report_text_note_begin(page);
+    lp_report_text_note(page, "GPU async: kernels run after the phase that enqueued them, and their time shows in the "
+                              "phase that waits for the device next; phase(gpu=True) measures it where it belongs");
+    lp_report_text_note_end(page);
+}
+
 static void gpu_notes(struct lp_report_page *page, const struct lp_run_sampling *sampling)
 {
     bool unattributed = false;
@@ -105,6 +131,8 @@ void lp_report_text_gpu(struct lp_report_page *page, const struct lp_analysis *a
     }
     vram_rows(page, vram);
     gpu_notes(page, sampling);
+    if (any_own_work(sampling, vram) && !any_device_time(analysis))
+        asynchronous_note(page);
 }
 
 /* --- GPU BY PHASE --- */

@@ -24,6 +24,7 @@ from samples import (
     Row,
     S,
     Worker,
+    bucket_of,
     expect,
     gpu_row,
     header,
@@ -311,6 +312,25 @@ def test_workers_share_a_device_K7_GP11(folder: Path) -> None:
     assert "GPU 1                          90.0%        n/a    10.0%" in page
     assert "any kernel of anybody" in page
     assert "may run later" in " ".join(page.split())
+    assert "GPU async: kernels run after the phase" in " ".join(page.split())
+
+
+def test_where_the_time_of_asynchronous_work_shows_is_said_OV09(folder: Path) -> None:
+    rows = [gpu_row(s, busy_permille=900, own_busy_permille=900, flags=1) for s in range(5)]
+    worker = Worker(rows=[row(0)], gpu_rows=rows, phases=PHASES)
+    worker.write(folder)
+    assert "GPU async" in report(folder)
+    document = worker.document()
+    node = document["threads"][0]["nodes"][1]
+    node |= {"gpu_calls": 1, "gpu_ns": 500, "gpu_hist": f"{bucket_of(500)}:1"}
+    next(folder.rglob("*.json")).write_text(json.dumps(document))
+    assert "GPU async" not in report(folder), "a phase tells it"
+
+
+def test_others_on_the_device_are_none_of_ours_OV09(folder: Path) -> None:
+    rows = [gpu_row(s, busy_permille=900, own_busy_permille=0) for s in range(5)]
+    Worker(rows=[row(0)], gpu_rows=rows, phases=PHASES).write(folder)
+    assert "GPU async" not in report(folder)
 
 
 def test_a_device_that_tells_nothing_is_not_idle_GP11(folder: Path) -> None:
