@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from samples_file import BYTES, CHARS, Samples, gaps, read_samples, samples_of
 from lineprofiler.accounting import Profiler, merge_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Child
 
 SAMPLING = (
@@ -466,6 +469,43 @@ def test_a_killed_process_loses_no_row_F7(child: Child, run_dir: Path, interval_
     merge_run(run_dir)  # adopts it
     samples = samples_of(run_dir, taken["worker"])
     assert len(samples.rows) >= taken["taken"]
+
+
+LIVE = """
+profiler = Profiler(run_dir, snapshot_interval_s=None, sample_interval_s=0.005)
+with profiler.phase("moves"):
+    let_sample(profiler)
+    write(f"{here}/data", 1_000_000)
+    print("moved", flush=True)
+    wait_until(lambda: os.path.exists(f"{here}/go"))
+profiler.close()
+"""
+
+
+def test_rows_that_no_file_has_yet_are_read_and_counted_once_J5(
+    child: Child, run_dir: Path, wait_until: Callable[[Callable[[], bool]], None]
+) -> None:
+    def written() -> int:
+        io = merge_run(run_dir).io
+        return (io and io.moved.write_chars) or 0
+
+    with child.start(SAMPLING + LIVE, run_dir) as process, contextlib.ExitStack() as at_end:
+        at_end.callback((run_dir.parent / "go").touch)
+        assert process.stdout
+        assert process.stdout.readline() == "moved\n"
+        wait_until(lambda: written() >= 1_000_000)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            live, again = merge_run(run_dir), written()
+        finally:
+            process.send_signal(signal.SIGCONT)
+        assert live.io is not None
+        [phase] = [s for s in live.roles["main"].sampled if s.path == ("moves",)]
+        assert phase.moved.write_chars == live.io.moved.write_chars == again
+        assert not list(run_dir.rglob("*.samples"))
+    assert process.returncode == 0
+    assert samples_of(run_dir).total("write_chars") >= 1_000_000
+    assert 1_000_000 <= written() < 1_010_000, "nothing twice"
 
 
 def test_the_files_of_a_worker_F1(run_dir: Path) -> None:
