@@ -50,13 +50,15 @@ struct section {
     uint64_t start_ip, post_commit_offset, abort_ip;
 } __attribute__((aligned(32)));
 
-static struct section section;
+/* Which of them stands tells whose token it is. Readers of one thread take them in turn: after so many, two share one. */
+#define SECTIONS 16
+
+static struct section sections[SECTIONS];
+static __thread unsigned readers_of_thread __attribute__((tls_model("initial-exec")));
 static _Atomic uint64_t no_slot; /* stays 0, which is never the token */
 static ptrdiff_t area_offset;    /* from the thread pointer; 0: no area */
 static _Atomic int mode = -1;
 static bool stays_bounded; /* set before mode */
-
-uint64_t lp_cpu_token;
 
 static uint64_t thread_cpu_ns(clockid_t clock, bool *ok)
 {
@@ -77,11 +79,12 @@ static bool find_area(void)
     const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
     if (!offset || !size || *size < RSEQ_LEAST_SIZE || *offset == 0)
         return false;
-    section.start_ip = (uint64_t)(uintptr_t)lp_rseq_begin;
-    section.post_commit_offset = (uint64_t)(lp_rseq_end - lp_rseq_begin);
-    section.abort_ip = (uint64_t)(uintptr_t)lp_rseq_abort;
+    for (unsigned i = 0; i < SECTIONS; i++) {
+        sections[i].start_ip = (uint64_t)(uintptr_t)lp_rseq_begin;
+        sections[i].post_commit_offset = (uint64_t)(lp_rseq_end - lp_rseq_begin);
+        sections[i].abort_ip = (uint64_t)(uintptr_t)lp_rseq_abort;
+    }
     area_offset = *offset;
-    lp_cpu_token = (uint64_t)(uintptr_t)&section;
     return true;
 #else
     return false;
@@ -94,7 +97,6 @@ void lp_cpu_open(void)
         return;
     lp_wall_open();
     lp_wait_open();
-    lp_cpu_token = UINT64_MAX;
     int chosen = find_area() ? LP_CPU_BOUNDED : LP_CPU_PLAIN;
     const char *forced = getenv("LINEPROFILER_CLOCK_CPU");
     if (forced && strcmp(forced, "plain") == 0)
@@ -120,6 +122,7 @@ const char *lp_cpu_mode_name(void)
 void lp_cpu_init(struct lp_cpu *cpu)
 {
     memset(cpu, 0, sizeof *cpu);
+    cpu->token = (uint64_t)(uintptr_t)&sections[readers_of_thread++ % SECTIONS];
     cpu->token_slot = &no_slot;
     if (lp_cpu_mode() != LP_CPU_PLAIN)
         cpu->token_slot = (_Atomic uint64_t *)(void *)(area() + RSEQ_CS_OFFSET);
@@ -134,7 +137,7 @@ static void ask_why(struct lp_cpu *cpu, enum lp_edge edge, struct lp_reading *no
     now->wall_ns = lp_wall_ns();
     atomic_signal_fence(memory_order_seq_cst);
     bool stands =
-        lp_cpu_mode() != LP_CPU_PLAIN && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == lp_cpu_token;
+        lp_cpu_mode() != LP_CPU_PLAIN && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == cpu->token;
     if (stands && now->wall_ns < cpu->valid_until_ns)
         now->cpu_ns = now->wall_ns - cpu->ahead_ns;
     else
@@ -149,7 +152,7 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
 {
     bool plain = lp_cpu_mode() == LP_CPU_PLAIN, stands = false, ok;
     if (!plain) /* first ours, then the clock: what happens after the store shows */
-        atomic_store_explicit(cpu->token_slot, lp_cpu_token, memory_order_relaxed);
+        atomic_store_explicit(cpu->token_slot, cpu->token, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     uint64_t before = lp_wall_ns(), after = before, narrowest = UINT64_MAX;
     struct lp_reading now = {.wall_ns = before};
@@ -163,7 +166,7 @@ struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge)
             cpu->ahead_ns = begin + narrowest / 2 - real;
         }
         atomic_signal_fence(memory_order_seq_cst);
-        stands = !plain && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == lp_cpu_token;
+        stands = !plain && atomic_load_explicit(cpu->token_slot, memory_order_relaxed) == cpu->token;
         if (!stands)
             break;
     }
@@ -198,13 +201,14 @@ static long switches_so_far(void)
 static int prove_once(_Atomic uint64_t *slot, const volatile uint32_t *cpu_id)
 {
     const struct timespec nap = {.tv_nsec = PROOF_NAP_NS};
+    const uint64_t token = (uint64_t)(uintptr_t)&sections[0];
     long switches = switches_so_far();
     uint32_t before = *cpu_id;
-    atomic_store_explicit(slot, lp_cpu_token, memory_order_relaxed);
+    atomic_store_explicit(slot, token, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
     atomic_signal_fence(memory_order_seq_cst);
-    bool stands = atomic_load_explicit(slot, memory_order_relaxed) == lp_cpu_token;
+    bool stands = atomic_load_explicit(slot, memory_order_relaxed) == token;
     if (*cpu_id != before || switches_so_far() == switches)
         return 0;
     return stands ? -1 : 1;

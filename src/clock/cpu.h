@@ -5,7 +5,8 @@
  * reading has used exactly as much CPU as wall time went by. The kernel tells us whether it was: it clears rseq_cs in
  * the thread's restartable-sequence area when the thread is preempted, blocks, migrates or takes a signal. We keep the
  * address of a dummy critical section there (the token), which is never executed; while it stands, CPU time is
- * extrapolated from wall time.
+ * extrapolated from wall time. Several readers on one thread, as two profilers are, have a section each: else what one has
+ * seen to be gone and put back would look to the other as if it had stood.
  *
  *  token    extrapolate while the token stands, but read the real clock once a millisecond all the same: hypervisor
  *           steal never clears the token.
@@ -41,6 +42,7 @@ enum lp_cpu_mode { LP_CPU_PLAIN, LP_CPU_BOUNDED, LP_CPU_TOKEN };
 /* One thread's state. Used by that thread only. */
 struct lp_cpu {
     _Atomic uint64_t *token_slot; /* Borrowed from libc: rseq_cs of this thread, or a slot that never matches. */
+    uint64_t token;               /* what this reader keeps there; another reader of the thread has another */
     uint64_t valid_until_ns;      /* wall time up to which extrapolation is allowed */
     uint64_t ahead_ns;            /* wall minus CPU time at the last real reading (modulo 2^64) */
     uint64_t last_ns;             /* last result; results never step back */
@@ -54,8 +56,6 @@ struct lp_reading {
 };
 
 enum lp_edge { LP_EDGE_ENTER, LP_EDGE_LEAVE };
-
-extern uint64_t lp_cpu_token;
 
 /* Chooses the mode once per process. */
 void lp_cpu_open(void);
@@ -79,7 +79,7 @@ LP_ALWAYS_INLINE struct lp_reading lp_cpu_read(struct lp_cpu *cpu, enum lp_edge 
 {
     struct lp_reading now = {.wall_ns = lp_wall_ns()};
     atomic_signal_fence(memory_order_seq_cst); /* the token must stand after the reading, not only before */
-    if (LP_UNLIKELY(atomic_load_explicit(cpu->token_slot, memory_order_relaxed) != lp_cpu_token ||
+    if (LP_UNLIKELY(atomic_load_explicit(cpu->token_slot, memory_order_relaxed) != cpu->token ||
                     now.wall_ns >= cpu->valid_until_ns))
         return lp_cpu_resync(cpu, edge);
     if (cpu->bounded && now.wall_ns + LP_CPU_BOUND_NS < cpu->resync_ns)

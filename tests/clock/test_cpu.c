@@ -175,7 +175,7 @@ static void share_the_area(void)
     probe_read(&probe);
     if (lp_cpu_mode() == LP_CPU_PLAIN)
         return;
-    memcpy(&others, (const void *)(uintptr_t)lp_cpu_token, sizeof others);
+    memcpy(&others, (const void *)(uintptr_t)probe.cpu.token, sizeof others);
     for (int i = 0; i < 2000; i++) {
         atomic_store(probe.cpu.token_slot, i % 2 ? (uint64_t)(uintptr_t)&others : 0);
         if (i % 16 == 0)
@@ -186,8 +186,23 @@ static void share_the_area(void)
     }
 }
 
-static void (*const doings[])(void) = {be_busy_alone, sleep_and_work, block_often, be_more_than_the_cores,
-                                       share_the_area};
+/* Two recorders on one thread: what one has seen, the other has not. */
+static void read_by_turns(void)
+{
+    struct probe probes[2];
+    probe_init(&probes[0]);
+    probe_init(&probes[1]);
+    for (int i = 0; i < 200; i++) {
+        probe_read(&probes[0]);
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        probe_read(&probes[1]);
+        probe_read(&probes[0]);
+        burn_turns(1000);
+    }
+}
+
+static void (*const doings[])(void) = {be_busy_alone,          sleep_and_work, block_often,
+                                       be_more_than_the_cores, share_the_area, read_by_turns};
 
 static void check_mode(void *context)
 {

@@ -76,7 +76,8 @@ class Child:
     ) -> subprocess.CompletedProcess[str]:
         with self.start(code, *args, options=options, env=env, within=within) as process:
             out, err = process.communicate(timeout=120)
-        assert status is None or process.returncode == status, (process.returncode, out, err)
+        if status is not None and process.returncode != status:
+            pytest.fail(f"exit status {process.returncode}\n{out}\n{err}")
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def start(
