@@ -280,6 +280,10 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_run_usage(const struct lp_run *run);
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
+PyObject *lpy_show_duration(PyObject *module, PyObject *ns);
+PyObject *lpy_show_share(PyObject *module, PyObject *fraction);
+PyObject *lpy_show_percent(PyObject *module, PyObject *fraction);
+PyObject *lpy_show_text(PyObject *module, PyObject *text);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
 /* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. With
