@@ -119,7 +119,7 @@ static int core_exec(PyObject *module)
     struct lpy_state *state = lpy_state_of(module);
     state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
     if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 || lpy_phase_add_type(module) < 0 ||
-        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0)
+        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0 || lpy_line_engine_add_type(module) < 0)
         return -1;
     state->run_error =
         PyErr_NewExceptionWithDoc("lineprofiler.accounting.RunError", run_error_doc, PyExc_ValueError, NULL);
@@ -279,6 +279,9 @@ PyDoc_STRVAR(show_percent_doc, "show_percent($module, fraction, /)\n"
 PyDoc_STRVAR(show_text_doc, "show_text($module, text, /)\n"
                             "--\n\n"
                             "Return a text as a table can show it, and the columns that it takes there.");
+PyDoc_STRVAR(lines_after_fork_doc, "lines_after_fork($module, /)\n"
+                                   "--\n\n"
+                                   "End a LineProfiler's session in a forked child.");
 
 static PyMethodDef core_methods[] = {
     {"phase", (PyCFunction)(void (*)(void))core_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
@@ -298,6 +301,7 @@ static PyMethodDef core_methods[] = {
     {"show_percent", lpy_show_percent, METH_O, show_percent_doc},
     {"show_text", lpy_show_text, METH_O, show_text_doc},
     {"cli", core_cli, METH_O, cli_doc},
+    {"lines_after_fork", lpy_lines_after_fork, METH_NOARGS, lines_after_fork_doc},
     {NULL, NULL, 0, NULL},
 };
 
