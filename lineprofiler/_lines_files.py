@@ -31,11 +31,11 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     What is there but is no regular file, as a pipe, is written to.
     """
     name = os.fsdecode(path)
-    target = os.path.realpath(name)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with _naming(name), open(target, "wb") as file:
+    if _is_special(name):
+        with _naming(name), open(name, "wb") as file:
             file.write(content)
         return
+    target = os.path.realpath(name)
     with _naming(name), _beside(target) as (file_number, beside):
         with open(file_number, "wb") as file:
             file.write(content)
@@ -45,14 +45,16 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise what write_whole() would, as far as it can be told beforehand."""
     name = os.fsdecode(path)
-    target = os.path.realpath(name)
-    if os.path.isdir(target):
-        with _naming(name):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if os.path.exists(target) and not os.path.isfile(target):
-        return
-    with _naming(name), _beside(target) as (file_number, _):
-        os.close(file_number)
+    if os.path.isdir(name):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not _is_special(name):
+        with _naming(name), _beside(os.path.realpath(name)) as (file_number, _):
+            os.close(file_number)
+
+
+def _is_special(name: str) -> bool:
+    """Whether something is there that must not be replaced."""
+    return os.path.exists(name) and not os.path.isfile(name)
 
 
 @contextlib.contextmanager

@@ -102,7 +102,8 @@ def _make_main(name_space: dict[str, Any]) -> ModuleType:
     made.__dict__.update({"__builtins__": builtins, **name_space})
     if sys.version_info < (3, 14):
         made.__dict__["__annotations__"] = {}
-    _kept.append(sys.modules["__main__"])
+    if "__main__" in sys.modules:
+        _kept.append(sys.modules["__main__"])
     sys.modules["__main__"] = made
     return made
 
@@ -115,19 +116,20 @@ def _read_script(path: str) -> CodeType:
     """Compile a script; a SyntaxError is the program's."""
     import io
 
+    whole = os.path.join(os.getcwd(), path)
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(whole) as file:
             text = file.read()
     except OSError as error:
         raise _Wrong(f"can't open file '{path}': {error.strerror}") from None
-    return compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+    return compile(text, whole, "exec", dont_inherit=True)
 
 
 def _prepare_script(path: str) -> tuple[CodeType, ModuleType]:
     import importlib.machinery
 
     code = _read_script(path)
-    whole = os.path.abspath(path)
+    whole = code.co_filename
     loader = importlib.machinery.SourceFileLoader("__main__", whole)
     name_space = {"__file__": whole, "__cached__": None, "__package__": None, "__spec__": None}
     return code, _make_main({"__loader__": loader, **name_space})
@@ -166,6 +168,17 @@ def _prepare_module(name: str) -> tuple[CodeType, ModuleType]:
         "__spec__": spec,
     }
     return code, _make_main(name_space)
+
+
+def _prepare_bundle() -> tuple[CodeType, ModuleType]:
+    """Find the __main__ in front of sys.path, not the one that runs."""
+    ours = sys.modules.pop("__main__")
+    _kept.append(ours)
+    try:
+        return _prepare_module("__main__")
+    finally:
+        if "__main__" not in sys.modules:
+            sys.modules["__main__"] = ours
 
 
 def _is_part(missing: str | None, name: str) -> bool:
@@ -289,6 +302,30 @@ def _check_outputs(asked: _Asked) -> None:
                 raise _Wrong(f"cannot write '{path}': {error.strerror}") from None
 
 
+def _import_for_the_end(asked: _Asked) -> None:
+    """Import what the end needs while that works.
+
+    Besides, modules that call eval() would make the interpreter forget that it ends by ^C.
+    """
+    import dis  # noqa: F401
+    import io  # noqa: F401
+    import linecache  # noqa: F401
+    import tokenize  # noqa: F401
+    import warnings  # noqa: F401
+
+    from lineprofiler import _lines_files, _lines_text  # noqa: F401
+
+    if asked.html is not None:
+        from lineprofiler import _lines_html  # noqa: F401
+    if asked.json is not None:
+        import json
+        import platform
+
+        json.dumps(platform.python_version())
+    if asked.lprof is not None:
+        import pickle  # noqa: F401
+
+
 def _run(asked: _Asked, replaces: bool) -> None:
     import atexit
 
@@ -296,6 +333,7 @@ def _run(asked: _Asked, replaces: bool) -> None:
     is_bundle = not asked.is_module and _is_bundle(program)
     _check_outputs(asked)
     profiler = _make_profiler(asked)
+    _import_for_the_end(asked)
     finish = _Finish(profiler, asked)
     atexit.register(finish)  # before those of the program, so called after them
     sys.argv[:] = asked.program
@@ -306,7 +344,7 @@ def _run(asked: _Asked, replaces: bool) -> None:
         profiler.__enter__()
         finish.began = True
         try:
-            code, module = _prepare_module(program if asked.is_module else "__main__")
+            code, module = _prepare_module(program) if asked.is_module else _prepare_bundle()
         except _Wrong:
             finish.began = False
             profiler.__exit__(None, None, None)

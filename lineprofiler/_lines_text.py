@@ -261,6 +261,10 @@ def top_text(view: View, chosen: Chosen) -> str:
     return _page([*lines, "", *_rows(rows, left=[len(names)])])
 
 
+def _lines(n: int, which: str = "") -> str:
+    return f"{n:,} {which}line{'' if n == 1 else 's'}"
+
+
 def _share(ns: int, all_ns: int) -> str:
     return show_share(ns / all_ns) if all_ns else ""
 
@@ -283,8 +287,8 @@ def _totals(view: View, shown: list[LineStats], all_ns: int, n_figures: int) -> 
     rest_ns = all_ns - sum(line.self_ns for line in shown)
     rows = []
     if n_all > len(shown):
-        rows.append((rest_ns, f"{n_all - len(shown):,} other lines"))
-    rows.append((all_ns, f"all {n_all:,} lines, all threads"))
+        rows.append((rest_ns, _lines(n_all - len(shown), "other ")))
+    rows.append((all_ns, f"all {_lines(n_all)}, all threads"))
     return [
         [
             _plain(_share(ns, all_ns)),

@@ -279,6 +279,7 @@ PyDoc_STRVAR(show_percent_doc, "show_percent($module, fraction, /)\n"
 PyDoc_STRVAR(show_text_doc, "show_text($module, text, /)\n"
                             "--\n\n"
                             "Return a text as a table can show it, and the columns that it takes there.");
+
 PyDoc_STRVAR(lines_after_fork_doc, "lines_after_fork($module, /)\n"
                                    "--\n\n"
                                    "End a LineProfiler's session in a forked child.");

@@ -524,21 +524,37 @@ def test_a_path_of_any_kind(project: Project) -> None:
         assert LineProfiler(folder).project_folder == str(project.folder)  # type: ignore[arg-type]
 
 
-def test_a_forked_child_measures_nothing(project: Project) -> None:
-    module = project.load("mod.py", PROGRAM)
-    with project.profiler() as profiler:
-        module.inner(3)
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                module.inner(1000)
-                status = 0 if profiler.get_stats() == {} and not profiler.running else 2
-            finally:
-                os._exit(status)
-        module.inner(4)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert hits(only(profiler, "inner"))[3] == 7
+def test_a_forked_child_measures_nothing(child: Child) -> None:
+    told = child.json(
+        """\
+import json, os
+from lineprofiler import LineProfiler
+
+def inner(n):
+    for i in range(n):
+        i
+
+def rounds(profiler):
+    return {key[1]: line.line_stats[6].hits for key, line in profiler.get_stats().items()
+            if key[1] == "inner"}
+
+reading, writing = os.pipe()
+with LineProfiler() as profiler:
+    inner(3)
+    pid = os.fork()
+    if pid == 0:
+        inner(1000)
+        running = profiler.running
+        with profiler:
+            inner(20)
+        os.write(writing, json.dumps([running, rounds(profiler)]).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    inner(4)
+print(json.dumps([rounds(profiler), json.loads(os.read(reading, 1000))]))
+""",
+    )
+    assert told == [{"inner": 7}, [False, {"inner": 20}]]
 
 
 def test_waiting_is_told_N5(project: Project) -> None:
