@@ -195,11 +195,15 @@ def _shown_lines(function: FunctionStats, chosen: Chosen) -> list[LineStats]:
     return lines if chosen.sort_by == "time" else sorted(lines, key=lambda line: line.line_number)
 
 
+def _calls(n: int) -> str:
+    """Return how often it was called; nothing of what ran already when the block began."""
+    return f"{n:,} call{'' if n == 1 else 's'}, " if n else ""
+
+
 def _function(view: View, function: FunctionStats, lines: list[LineStats]) -> list[str]:
     name, _ = show_text(function.function_name)
     where, _ = show_text(f"{view.shown_path(function.filename)}:{function.first_line}")
-    calls = f"{function.calls:,} call{'' if function.calls == 1 else 's'}"
-    title = f"{name}  {where}  {calls}, {duration(function.wall_ns)}"
+    title = f"{name}  {where}  {_calls(function.calls)}{duration(function.wall_ns)}"
     note = view.source(function.filename).note
     if note and not view.problem(function):
         title += f"  ({note})"

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -577,5 +576,6 @@ def test_waiting_is_told_N5(project: Project) -> None:
         module.spin()
     slept = only(profiler, "wait").line_stats[4]
     assert slept.wait_ns > 0.9 * slept.wall_ns >= 0.9 * 50e6
-    assert only(profiler, "spin").cpu_ns >= 45e6
-    assert time.monotonic() > 0
+    spun = only(profiler, "spin")
+    assert spun.cpu_ns > 20e6  # of 50 ms, less what the profiler took
+    assert spun.wait_ns == spun.wall_ns - spun.cpu_ns
