@@ -114,7 +114,9 @@ def _figures(place: Place, most_ns: int, awaits: bool) -> list[str]:
 
 
 def _head(names: list[str]) -> str:
-    cells = [f'<th class="s">{name}</th>' if name in _LEFT else f"<th>{name}</th>" for name in names]
+    cells = [
+        f'<th class="s">{name}</th>' if name in _LEFT else f"<th>{name}</th>" for name in names
+    ]
     return f"<tr>{''.join(cells)}</tr>"
 
 
@@ -138,7 +140,9 @@ def _hottest(view: View, files: dict[str, list[FunctionStats]]) -> list[str]:
         link = f'<a href="#f{numbers[function.filename]}-{line.line_number}">{_shown(where)}</a>'
         cells = [_cell(share), *_figures((function, line), most_ns, awaits)]
         source = html.escape(_lines_text.source_cell(view, function, line.line_number)[0])
-        rows.append(f'<tr>{"".join(cells)}<td class="s">{link}</td><td class="s">{source}</td></tr>')
+        rows.append(
+            f'<tr>{"".join(cells)}<td class="s">{link}</td><td class="s">{source}</td></tr>'
+        )
     total = _lines_text.duration(all_ns)
     rows.append(
         f'<tr class="all"><td>100.0%</td><td></td><td>{total}</td>'

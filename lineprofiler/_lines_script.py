@@ -24,7 +24,7 @@ __all__ = ["main"]
 WRONG = 2
 
 
-class _Wrong(Exception):
+class _UsageError(Exception):
     """A wrong usage; the text is for the user."""
 
 
@@ -51,7 +51,7 @@ class _Asked:
         """Take an option of _VALUES."""
         if option == "--top":
             if not value.isascii() or not value.isdigit():
-                raise _Wrong(f"--top needs a number, 0 for no summary, not '{value}'")
+                raise _UsageError(f"--top needs a number, 0 for no summary, not '{value}'")
             self.top = int(value[:9])
         elif option == "--functions":
             self.functions.append(value)
@@ -70,11 +70,11 @@ def _read_arguments(words: list[str]) -> _Asked:
         if option not in _VALUES:
             near = _nearest.nearest_names(option, [*_VALUES, "--help"])
             remedy = f"did you mean '{near[0]}'?" if near else "see lineprofiler run --help"
-            raise _Wrong(f"unknown option '{option}'; {remedy}")
+            raise _UsageError(f"unknown option '{option}'; {remedy}")
         if not is_joined:
             at += 1
             if at == len(words):
-                raise _Wrong(f"option '{option}' needs a value; see lineprofiler run --help")
+                raise _UsageError(f"option '{option}' needs a value; see lineprofiler run --help")
             value = words[at]
         asked.take(option, value)
         at += 1
@@ -86,7 +86,9 @@ def _read_arguments(words: list[str]) -> _Asked:
     asked.program = words[at:]
     if not asked.program:
         what = "a module, as in: lineprofiler run -m package.module"
-        raise _Wrong(f"name {what if asked.is_module else 'a script, as in: lineprofiler run x.py'}")
+        raise _UsageError(
+            f"name {what if asked.is_module else 'a script, as in: lineprofiler run x.py'}"
+        )
     return asked
 
 
@@ -121,7 +123,7 @@ def _read_script(path: str) -> CodeType:
         with io.open_code(whole) as file:
             text = file.read()
     except OSError as error:
-        raise _Wrong(f"can't open file '{path}': {error.strerror}") from None
+        raise _UsageError(f"can't open file '{path}': {error.strerror}") from None
     return compile(text, whole, "exec", dont_inherit=True)
 
 
@@ -143,23 +145,23 @@ def _prepare_module(name: str) -> tuple[CodeType, ModuleType]:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
         if isinstance(error, ModuleNotFoundError) and _is_part(error.name, name):
-            raise _Wrong(f"No module named {error.name}") from None
+            raise _UsageError(f"No module named {error.name}") from None
         raise
     if spec is not None and spec.submodule_search_locations is not None:
         if name == "__main__" or name.endswith(".__main__"):
-            raise _Wrong("Cannot use package as __main__ module")
+            raise _UsageError("Cannot use package as __main__ module")
         if importlib.util.find_spec(f"{name}.__main__") is None:
-            raise _Wrong(
+            raise _UsageError(
                 f"No module named {name}.__main__; '{name}' is a package and cannot be directly "
                 "executed"
             )
         return _prepare_module(f"{name}.__main__")
     if spec is None:
-        raise _Wrong(f"No module named {name}")
+        raise _UsageError(f"No module named {name}")
     loader: Any = spec.loader
     code = loader.get_code(name) if hasattr(loader, "get_code") else None
     if code is None:
-        raise _Wrong(f"No code object available for {name}")
+        raise _UsageError(f"No code object available for {name}")
     name_space = {
         "__file__": spec.origin,
         "__cached__": spec.cached,
@@ -286,9 +288,9 @@ def _make_profiler(asked: _Asked) -> LineProfiler:
     try:
         return LineProfiler(folder, functions=asked.functions or None)
     except OSError as error:
-        raise _Wrong(f"no project folder '{folder}': {error.strerror}") from None
+        raise _UsageError(f"no project folder '{folder}': {error.strerror}") from None
     except (TypeError, ValueError) as error:
-        raise _Wrong(str(error)) from None
+        raise _UsageError(str(error)) from None
 
 
 def _check_outputs(asked: _Asked) -> None:
@@ -299,7 +301,7 @@ def _check_outputs(asked: _Asked) -> None:
             try:
                 _lines_files.check_writable(path)
             except OSError as error:
-                raise _Wrong(f"cannot write '{path}': {error.strerror}") from None
+                raise _UsageError(f"cannot write '{path}': {error.strerror}") from None
 
 
 def _import_for_the_end(asked: _Asked) -> None:
@@ -345,7 +347,7 @@ def _run(asked: _Asked, replaces: bool) -> None:
         finish.began = True
         try:
             code, module = _prepare_module(program) if asked.is_module else _prepare_bundle()
-        except _Wrong:
+        except _UsageError:
             finish.began = False
             profiler.__exit__(None, None, None)
             raise
@@ -367,7 +369,7 @@ def main(words: list[str], replaces: bool = True) -> None:
     """
     try:
         _run(_read_arguments(words), replaces and not sys.flags.safe_path)
-    except _Wrong as error:
+    except _UsageError as error:
         _say(str(error))
         raise SystemExit(WRONG) from None
     except SystemExit:

@@ -74,9 +74,7 @@ def read_source(file: str, signature: Signature | None) -> Source:
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    return Source(
-        lines=lines, note=note, is_file=True, signature=now, codes=_codes_of(text, file)
-    )
+    return Source(lines=lines, note=note, is_file=True, signature=now, codes=_codes_of(text, file))
 
 
 def _of_lines(lines: list[str], why_none: str, is_file: bool = True) -> Source:

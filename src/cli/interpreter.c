@@ -29,7 +29,7 @@ static bool find_beside(char path[PATH_MAX])
     char *base = strrchr(path, '/');
     if (base == NULL || base + sizeof "/python3" > path + PATH_MAX)
         return false;
-    strcpy(base, "/python3");
+    memcpy(base, "/python3", sizeof "/python3");
     return access(path, X_OK) == 0;
 }
 

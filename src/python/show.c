@@ -44,8 +44,7 @@ PyObject *lpy_show_text(PyObject *module, PyObject *text)
     struct lp_buffer buffer = {0};
     struct lp_report_sink sink;
     lp_report_sink_init(&sink, lp_buffer_put, &buffer);
-    size_t columns =
-        lp_report_label(&sink, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), SIZE_MAX);
+    size_t columns = lp_report_label(&sink, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), SIZE_MAX);
     if (sink.error != 0)
         PyErr_NoMemory();
     else

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lines import Project, hits, hooks, load, only
 
 import lineprofiler
 from lineprofiler import LineProfiler, start_profiling, stop_profiling
 from lineprofiler.lines import FunctionStats, LineStats
+from lines import Project, hits, hooks, load, only
 
 if TYPE_CHECKING:
     from conftest import Child
@@ -53,7 +53,7 @@ def no_hook_is_left() -> Any:
 # ---- which project (N1) ----------------------------------------------------
 
 
-def folder_told_by(child: Child, script: Path, cwd: Path) -> str:
+def folder_told_by(script: Path, cwd: Path) -> str:
     done = subprocess.run(
         [sys.executable, str(script)], cwd=cwd, check=True, capture_output=True, text=True
     )
@@ -63,18 +63,18 @@ def folder_told_by(child: Child, script: Path, cwd: Path) -> str:
 WHERE = "from lineprofiler import LineProfiler; print(LineProfiler().project_folder)\n"
 
 
-def test_the_project_is_the_nearest_git_upwards_N1(child: Child, tmp_path: Path) -> None:
+def test_the_project_is_the_nearest_git_upwards_N1(tmp_path: Path) -> None:
     nested = tmp_path / "repository" / "a" / "b"
     nested.mkdir(parents=True)
     (tmp_path / "repository" / ".git").mkdir()
     script = nested / "tool.py"
     script.write_text(WHERE)
-    assert folder_told_by(child, script, tmp_path) == str(tmp_path / "repository")
+    assert folder_told_by(script, tmp_path) == str(tmp_path / "repository")
     (tmp_path / "repository" / "a" / ".git").write_text("gitdir: elsewhere")  # a worktree
-    assert folder_told_by(child, script, tmp_path) == str(tmp_path / "repository" / "a")
+    assert folder_told_by(script, tmp_path) == str(tmp_path / "repository" / "a")
     link = tmp_path / "link.py"
     link.symlink_to(script)
-    assert folder_told_by(child, link, tmp_path) == str(tmp_path / "repository" / "a")
+    assert folder_told_by(link, tmp_path) == str(tmp_path / "repository" / "a")
 
 
 def test_without_git_it_is_the_files_folder_N1(tmp_path: Path) -> None:
@@ -175,16 +175,20 @@ def test_arguments_win_over_pyproject_N1(project: Project) -> None:
     [
         ("[tool.lineprofiler\n", ValueError, r"pyproject\.toml: not TOML: "),
         (b"\xff\xfe", ValueError, r"pyproject\.toml: not TOML: "),
-        ("[tool]\nlineprofiler = 3\n", ValueError, r"must be a table: write \[tool\.lineprofiler\]"),
+        (
+            "[tool]\nlineprofiler = 3\n",
+            ValueError,
+            r"must be a table: write \[tool\.lineprofiler\]",
+        ),
         (
             "[tool.lineprofiler]\nfunction = []\n",
             ValueError,
-            r"pyproject\.toml: \[tool\.lineprofiler\] has no key 'function'; did you mean 'functions'",
+            r"pyproject\.toml: \[tool\.lineprofiler\] has no key 'function'; did you mean 'func",
         ),
         (
             "[tool.lineprofiler]\ninclude = 'src'\n",
             TypeError,
-            r"include in \[tool\.lineprofiler\] must be a list of str, as in \[\"src/\*\"\], not 'src'",
+            r"include in \[tool.lineprofiler\] must be a list of str, as in \[\"src/\*\"\], not 's",
         ),
         ("[tool.lineprofiler]\nexclude = [1]\n", TypeError, r"exclude .* 1 is no str"),
         ("[tool.lineprofiler]\nexclude = ['']\n", ValueError, r"'' matches nothing"),
@@ -250,7 +254,7 @@ def test_records_are_plain_N2(project: Project) -> None:
     assert isinstance(function, FunctionStats)
     assert isinstance(function.line_stats[8], LineStats)
     assert "function_name='outer'" in repr(function)
-    assert LineStats(**{name: 0 for name in LineStats.__slots__}).average_time == 0.0
+    assert LineStats(**dict.fromkeys(LineStats.__slots__, 0)).average_time == 0.0
 
 
 def test_blocks_add_up_until_they_are_cleared_N2(project: Project) -> None:
@@ -514,7 +518,9 @@ def test_a_wrong_folder(tmp_path: Path) -> None:
         LineProfiler(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="functions must be a list of str"):
         LineProfiler(tmp_path, functions="Search.*")
-    with pytest.raises(TypeError, match=r"must be a list of str, as in \[\"src/\*\"\]: 3 is no str"):
+    with pytest.raises(
+        TypeError, match=r"must be a list of str, as in \[\"src/\*\"\]: 3 is no str"
+    ):
         LineProfiler(tmp_path, include=[3])  # type: ignore[list-item]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from lines import hooks
 
 pytest.importorskip("IPython")
@@ -24,7 +25,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     InteractiveShell.clear_instance()
     made = InteractiveShell.instance(history_length=0)
-    made.history_manager.enabled = False
     made.run_line_magic("load_ext", "lineprofiler")
     before = hooks()
     yield made

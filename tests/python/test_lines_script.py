@@ -37,9 +37,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def start(
-    command: Sequence[object], cwd: Path, **options: Any
-) -> subprocess.CompletedProcess[str]:
+def start(command: Sequence[object], cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=120, **options
     )
@@ -88,7 +86,12 @@ def test_a_script_sees_its_own_world_N6(folder: Path, start: list[str], options:
     for script in ("tools/script.py", "./link.py", str(folder / "tools" / "script.py")):
         words = [script, "--top", "x", "-m", "--", ""]
         plain = subprocess.run(
-            [sys.executable, *words], cwd=folder, env=env, check=True, capture_output=True, text=True
+            [sys.executable, *words],
+            cwd=folder,
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         ours = run(words, folder, start, env=env)
         assert ours.returncode == 0, ours.stderr
@@ -190,7 +193,9 @@ def test_the_project_is_that_of_the_script_N6(folder: Path, tmp_path: Path) -> N
     assert "beside" not in run(["--top", "9", "project/deep/script.py"], tmp_path).stderr.replace(
         "import beside", ""
     ).replace("beside.f()", "")
-    elsewhere = run(["--project", tmp_path / "project" / ".git", "project/deep/script.py"], tmp_path)
+    elsewhere = run(
+        ["--project", tmp_path / "project" / ".git", "project/deep/script.py"], tmp_path
+    )
     assert "No figures: no code below" in elsewhere.stderr
     module = run(["-m", "script"], folder / "deep")
     assert f" in {folder}\n" in module.stderr
@@ -212,7 +217,7 @@ ENDS = {
     ),
     "in a function": "def f():\n    raise RuntimeError('x')\nf()",
     "group": "raise ExceptionGroup('g', [ValueError(1)])",
-    "hook": "sys.excepthook = lambda k, v, t: print(k, v, t.tb_lineno, v.__traceback__ is t)\n1 / 0",
+    "hook": "sys.excepthook = lambda k, v, t: print(k, v, t.tb_lineno, t.tb_next)\n1 / 0",
     "interrupt": "raise KeyboardInterrupt",
     "own exit": "raise SystemExit(3)",
 }

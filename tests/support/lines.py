@@ -1,4 +1,4 @@
-"""What tests of the line profiler share: small projects, and a look for what it may leave behind."""
+"""What tests of the line profiler share: small projects, and a look for what it leaves behind."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def only(profiler: LineProfiler, name: str, **options: Any) -> FunctionStats:
 
 def hits(function: FunctionStats) -> dict[int, int]:
     """Return the hits of its lines, counted from its first one."""
-    return {
-        number - function.first_line: line.hits for number, line in function.line_stats.items()
-    }
+    return {number - function.first_line: line.hits for number, line in function.line_stats.items()}
 
 
 def hooks() -> list[object]:
