@@ -158,7 +158,7 @@ static PyObject *begin_in_thread(PyObject *others, PyObject *args)
     if (others && others != Py_None && (result = PyObject_Call(others, args, NULL)) == NULL)
         return NULL;
     if (thread->c_tracefunc == function && thread->c_traceobj == object) {
-        function = result && result != Py_None ? function : NULL;
+        function = result ? function : NULL;
         object = others;
     } else {
         function = thread->c_tracefunc;
