@@ -80,8 +80,11 @@ static void gone(void *extra)
     for (struct lp_lines_code *known = holder->first, *next; known; known = next) {
         struct lp_lines_engine *engine = known->engine;
         next = known->next_of_code;
-        for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next)
+        for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next) {
             lp_lines_stack_forget(&thread->stack, known->code);
+            if (thread->outside == known->code)
+                thread->outside = NULL;
+        }
         lp_lines_waits_forget(&engine->waits, known->code);
         known->code = NULL;
         known->next_of_code = NULL;

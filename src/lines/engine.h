@@ -42,6 +42,7 @@ struct lp_lines_thread {
     uint64_t events;
     struct lp_lines_region *region; /* Borrowed. */
     struct lp_lines_engine *engine; /* Borrowed. */
+    const PyCodeObject *outside;    /* Code seen last that is not profiled; tracing.c */
     struct lp_lines_thread *next;
     uint64_t tid;
 };

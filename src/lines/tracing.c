@@ -26,13 +26,19 @@ static uint32_t unit_of(PyFrameObject *frame)
 /* NULL: not to be profiled. */
 static struct lp_lines_code *find(struct lp_lines_thread *thread, PyCodeObject *code)
 {
+    if (code == thread->outside)
+        return NULL;
     struct lp_lines_code *known = lp_lines_code_known(thread->engine, code);
-    if (LP_LIKELY(known != NULL))
-        return known->inside ? known : NULL;
-    uint64_t from_ns = lp_wall_ns();
-    known = lp_lines_code_of(thread->engine, code);
-    thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
-    return known && known->inside ? known : NULL;
+    if (LP_UNLIKELY(!known)) {
+        uint64_t from_ns = lp_wall_ns();
+        known = lp_lines_code_of(thread->engine, code);
+        thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+    }
+    if (known && known->inside)
+        return known;
+    if (known)
+        thread->outside = code;
+    return NULL;
 }
 
 /* Where a frame has been before, it is not its beginning. */
@@ -104,12 +110,10 @@ static struct before *before_of(PyObject *hook)
     return PyCapsule_GetPointer(PyCFunction_GET_SELF(hook), NULL);
 }
 
-static int call_before(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
+static LP_COLD int call_before(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
 {
     const struct before *before = before_of(hook);
     struct lp_lines_thread *thread = lp_lines_thread_here();
-    if (!before->function)
-        return 0;
     uint64_t from_ns = lp_wall_ns();
     Py_INCREF(hook); /* it may set another */
     int result = before->function(before->object, frame, what, arg);
@@ -119,19 +123,33 @@ static int call_before(PyObject *hook, PyFrameObject *frame, int what, PyObject 
     return result;
 }
 
-static int trace(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
+static void tell(struct lp_lines_thread *thread, PyFrameObject *frame, int what, PyObject *arg)
 {
-    struct lp_lines_thread *thread = lp_lines_thread_here();
     PyCodeObject *code = PyFrame_GetCode(frame);
-    if (!thread)
-        ;
-    else if (LP_LIKELY(what == PyTrace_LINE))
+    if (LP_LIKELY(what == PyTrace_LINE))
         on_line(thread, frame, code);
     else if (what == PyTrace_CALL)
         on_call(thread, frame, code);
     else if (what == PyTrace_RETURN)
         on_return(thread, frame, code, arg);
     Py_DECREF(code);
+}
+
+static int trace(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
+{
+    struct lp_lines_thread *thread = lp_lines_thread_here();
+    if (LP_LIKELY(thread != NULL))
+        tell(thread, frame, what, arg);
+    (void)hook;
+    return 0;
+}
+
+/* The same where there was another before. */
+static int trace_both(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
+{
+    struct lp_lines_thread *thread = lp_lines_thread_here();
+    if (LP_LIKELY(thread != NULL))
+        tell(thread, frame, what, arg);
     return call_before(hook, frame, what, arg);
 }
 
@@ -144,7 +162,7 @@ static int set_trace(Py_tracefunc function, PyObject *object)
     PyObject *hook = hook_new(function, object);
     if (!hook)
         return -1;
-    PyEval_SetTrace(trace, hook);
+    PyEval_SetTrace(function ? trace_both : trace, hook);
     Py_DECREF(hook);
     return 0;
 }
@@ -158,7 +176,7 @@ static PyObject *begin_in_thread(PyObject *others, PyObject *args)
     if (others && others != Py_None && (result = PyObject_Call(others, args, NULL)) == NULL)
         return NULL;
     if (thread->c_tracefunc == function && thread->c_traceobj == object) {
-        function = result && result != Py_None ? function : NULL;
+        function = result ? function : NULL;
         object = others;
     } else {
         function = thread->c_tracefunc;
@@ -264,7 +282,7 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
     PyInterpreterState *interpreter = PyInterpreterState_Get();
     for (PyThreadState *thread = PyInterpreterState_ThreadHead(interpreter); thread;
          thread = PyThreadState_Next(thread))
-        if (thread->c_tracefunc == trace)
+        if (thread->c_tracefunc == trace || thread->c_tracefunc == trace_both)
             put_back(thread);
     PyObject *ours = session->thread_hook ? exchange_thread_hook(session->thread_hook) : NULL;
     if (session->thread_hook && !ours)
