@@ -48,8 +48,8 @@ def test_a_cell_is_measured(shell: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert result.success
     assert result.result == 4
     assert shell.user_ns["x"] == 3
-    assert re.search(r"(?m)^nap  \S+:2  5 calls, 1\d\d\.\dms$", out)
-    assert re.search(r"(?m)^ +3 +5 +1\d\d\.\dms +1\d\d\.\dms +>?9\d% +time\.sleep\(0\.02\)$", out)
+    assert re.search(r"(?m)^nap  \S+:2  5 calls, \d+\.\dms$", out)
+    assert re.search(r"(?m)^ +3 +5 +(\d+\.\dms) +\1 +>?\d\d% +time\.sleep\(0\.02\)$", out)
     assert re.search(r"(?m)^ +3 +4 .* +nap\(\)$", out)
     assert re.search(r"(?m) +x \+ nap\(\)$", out)
 
@@ -112,7 +112,7 @@ def test_in_a_real_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert run_in(client, FUNCTION)[0] == "ok"
         status, out, shown = run_in(client, "%%lineprofile\nfor i in range(3):\n    nap()\nnap()")
         assert (status, shown) == ("ok", "1")
-        assert re.search(r"(?m)^nap  \S+:2  4 calls, [89]\d\.\dms$", out)
+        assert re.search(r"(?m)^nap  \S+:2  4 calls, \d+\.\dms$", out)
         assert re.search(r"(?m)^ +3 +4 .* +time\.sleep\(0\.02\)$", out)
         status, out, _ = run_in(client, "%%lineprofile --top 3\nnap()\n1 / 0")
         assert status == "error"
