@@ -94,8 +94,22 @@ def _compile_cell(shell: Any, cell: str) -> tuple[CodeType, CodeType | None]:
     text = shell.transform_cell(cell)
     name = shell.compile.cache(text, shell.execution_count, raw_code=cell)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
+    _refuse_await(tree, name)
     last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not cell.rstrip().endswith(";"):
-        expression = ast.Expression(tree.body.pop().value)
-        last = compile(expression, name, "eval")
+        last = compile(ast.Expression(tree.body.pop().value), name, "eval")
     return compile(tree, name, "exec"), last
+
+
+def _refuse_await(tree: ast.Module, name: str) -> None:
+    """Shells run the bodies of magics outside of their event loops."""
+    from inspect import CO_COROUTINE
+
+    from IPython.core.error import UsageError
+
+    code = compile(tree, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    if code.co_flags & CO_COROUTINE:
+        raise UsageError(
+            "%%lineprofile: nothing can be awaited here: use `with LineProfiler() as profiler:` "
+            "in a cell of its own"
+        )

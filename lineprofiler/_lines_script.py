@@ -296,12 +296,15 @@ def _make_profiler(asked: _Asked) -> LineProfiler:
 def _check_outputs(asked: _Asked) -> None:
     from lineprofiler import _lines_files
 
-    for path in (asked.html, asked.lprof, asked.json):
+    for name in ("html", "lprof", "json"):
+        path = getattr(asked, name)
         if path is not None:
             try:
                 _lines_files.check_writable(path)
             except OSError as error:
                 raise _UsageError(f"cannot write '{path}': {error.strerror}") from None
+            # The program may go to another folder.
+            setattr(asked, name, os.path.abspath(path))
 
 
 def _import_for_the_end(asked: _Asked) -> None:

@@ -290,7 +290,7 @@ class LineProfiler(_core.LineEngine):
 
         chosen = _lines_text.Chosen(min_time_us, top_n_lines, sort_by)
         text = _lines_text.functions_text(self._view(region), chosen)
-        print(text, end="", file=stream)
+        _print(text, stream)
 
     def print_global_top_stats(
         self,
@@ -313,7 +313,7 @@ class LineProfiler(_core.LineEngine):
 
         chosen = _lines_text.Chosen(min_time_us, top_n, sort_by, name="top_n")
         text = _lines_text.top_text(self._view(region), chosen)
-        print(text, end="", file=stream)
+        _print(text, stream)
 
     # ---- files
 
@@ -459,6 +459,15 @@ def _check_region(results: list[Any], region: Region) -> None:
     last = region if isinstance(region, str) else "/".join(region)
     near = _nearest.did_you_mean(map(repr, _nearest.nearest_names(last, names)), map(repr, names))
     raise ValueError(f"no region {region!r}{near}")
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    """Print it; what the stream's encoding does not have becomes question marks."""
+    stream = sys.stdout if stream is None else stream
+    encoding = getattr(stream, "encoding", None)
+    if encoding:
+        text = text.encode(encoding, "replace").decode(encoding)
+    print(text, end="", file=stream)
 
 
 def _folder_name(folder: str | os.PathLike[str]) -> str:

@@ -80,6 +80,24 @@ def test_an_error_is_the_cells(shell: Any, capsys: pytest.CaptureFixture[str]) -
     assert "Block" not in out
 
 
+def test_awaiting(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    result, out, err = cell(shell, "%%lineprofile\nimport asyncio\nawait asyncio.sleep(0)", capsys)
+    assert not result.success
+    assert "nothing can be awaited here: use `with LineProfiler()" in out + err
+    result, out, _ = cell(
+        shell,
+        "import asyncio\nfrom lineprofiler import LineProfiler\n"
+        "with LineProfiler() as profiler:\n"
+        "    await asyncio.sleep(0.02)\n"
+        "    x = 1\n"
+        "profiler.print_stats()",
+        capsys,
+    )
+    assert result.success
+    assert re.search(r"(?m)^ +4 +1 .* +\d\d+\.\dms +1 +await asyncio", out)
+    assert re.search(r"(?m)^ +5 +1 .* +x = 1$", out)
+
+
 def test_a_profiler_in_a_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     cell(shell, FUNCTION, capsys)
     _, out, _ = cell(

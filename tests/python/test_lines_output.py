@@ -167,6 +167,18 @@ def test_standard_output_is_the_default_N2(
     assert capsys.readouterr().out == printed(profiler.print_global_top_stats)
 
 
+def test_a_stream_that_cannot_show_all_N2(project: Project) -> None:
+    module = project.load("mod.py", "def 训练():\n    return 'é'\n")
+    with project.profiler() as profiler:
+        module.训练()
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="latin-1")
+    profiler.print_stats(stream=stream)
+    stream.flush()
+    assert "??  mod.py:1  1 call" in raw.getvalue().decode("latin-1")
+    assert "return 'é'" in raw.getvalue().decode("latin-1")
+
+
 def test_regions_are_printed(project: Project) -> None:
     module = project.load("mod.py", PROGRAM)
     with project.profiler() as profiler:

@@ -183,6 +183,16 @@ def test_outputs_N6(folder: Path) -> None:
     assert names == {".git", "script.py", "x.html", "x.lprof", "x.json"}
 
 
+def test_outputs_lie_where_they_were_asked_for_N6(folder: Path, tmp_path: Path) -> None:
+    write(folder / "script.py", f"import os\nos.chdir({str(tmp_path)!r})\nx = 1\n")
+    done = run(["--json", "x.json", "script.py"], folder)
+    assert done.returncode == 0
+    assert "script.py:3 <module>" in done.stderr
+    assert "x = 1" in done.stderr
+    assert json.loads((folder / "x.json").read_text())["functions"]
+    assert not (tmp_path / "x.json").exists()
+
+
 def test_the_project_is_that_of_the_script_N6(folder: Path, tmp_path: Path) -> None:
     write(folder / "deep" / "script.py", "import beside\nbeside.f()\n")
     write(folder / "deep" / "beside.py", "def f(): pass\n")
