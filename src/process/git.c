@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -149,12 +150,18 @@ RUNS_ON_A_BORROWED_STACK static int in_between(void *context)
 
 /* ---- on the thread that runs it ------------------------------------------------------------------------------------ */
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 /* The first git on the path. One that depends on the working directory is passed over. */
 static bool find_git(char *git, size_t size, const char *path)
 {
     for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at;) {
         size_t len = strcspn(at, ":");
-        if (*at == '/' && snprintf(git, size, "%.*s/git", (int)len, at) < (int)size && access(git, X_OK) == 0)
+        if (*at == '/' && snprintf(git, size, "%.*s/git", (int)len, at) < (int)size && is_program(git))
             return true;
         at += len + (at[len] == ':');
     }

@@ -181,6 +181,22 @@ static void test_a_damaged_repository(void **state)
     folder_remove(folder);
 }
 
+static void test_a_folder_that_is_called_git_is_no_git(void **state)
+{
+    skip_where_git_is_not_run();
+    (void)state;
+    char *folder = make_repository(), *path;
+    const char *before = environment.path;
+    do_in(folder, "mkdir -p sources/git");
+    assert_true(asprintf(&path, "%s/sources:%s", folder, before) > 0);
+    environment.path = path;
+    struct lp_provenance provenance = provenance_of(folder);
+    environment.path = before;
+    assert_int_equal(provenance.dirty, LP_DIRTY_NO);
+    free(path);
+    folder_remove(folder);
+}
+
 static void test_without_git_the_commit_is_known_and_dirty_is_not(void **state)
 {
     (void)state;
@@ -375,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_where_head_may_point),
         cmocka_unit_test(test_no_commit_yet_and_no_repository),
         cmocka_unit_test(test_a_damaged_repository),
+        cmocka_unit_test(test_a_folder_that_is_called_git_is_no_git),
         cmocka_unit_test(test_without_git_the_commit_is_known_and_dirty_is_not),
         cmocka_unit_test(test_a_git_that_hangs_is_ended),
         cmocka_unit_test(test_the_program_sees_no_child),
