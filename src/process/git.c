@@ -45,7 +45,7 @@ enum { READ_END = 3, WRITE_END = 4 };
 struct run {
     const char *git;
     char *arguments[LP_GIT_ARGUMENTS];
-    char *environment[12];
+    char *environment[13];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     const _Atomic uint64_t *until_ns;
@@ -176,7 +176,17 @@ static void add_variable(struct run *run, size_t *n, const char *name, const cha
         run->environment[(*n)++] = text;
 }
 
-static void make_environment(struct run *run, const struct lp_git_environment *given)
+/* Where the folder holds no repository that git takes for one, it is not to answer of one further up. */
+static void add_ceiling(struct run *run, size_t *n, const char *folder)
+{
+    char ceiling[PATH_MAX];
+    const char *slash = strrchr(folder, '/');
+    if (!slash || snprintf(ceiling, sizeof ceiling, "%.*s", (int)(slash - folder), folder) >= (int)sizeof ceiling)
+        return;
+    add_variable(run, n, "GIT_CEILING_DIRECTORIES", *ceiling ? ceiling : "/");
+}
+
+static void make_environment(struct run *run, const char *folder, const struct lp_git_environment *given)
 {
     size_t n = 0;
     add_variable(run, &n, "PATH", given->path);
@@ -188,6 +198,7 @@ static void make_environment(struct run *run, const struct lp_git_environment *g
     add_variable(run, &n, "GIT_TERMINAL_PROMPT", "0");
     add_variable(run, &n, "GIT_PAGER", "cat");
     add_variable(run, &n, "GIT_LFS_SKIP_SMUDGE", "1");
+    add_ceiling(run, &n, folder);
 }
 
 static bool make_arguments(struct run *run, const char *folder, const char *const *arguments)
@@ -238,7 +249,7 @@ bool lp_git_run(struct lp_git_output *output, const char *folder, const char *co
     run->git = git;
     run->until_ns = until_ns;
     run->output = output;
-    make_environment(run, environment);
+    make_environment(run, folder, environment);
     if (posix_spawn_file_actions_init(&run->actions) == 0) {
         if (posix_spawnattr_init(&run->attributes) == 0) {
             run_it(run);
