@@ -198,6 +198,7 @@ static void make_environment(struct run *run, const char *folder, const struct l
     add_variable(run, &n, "GIT_TERMINAL_PROMPT", "0");
     add_variable(run, &n, "GIT_PAGER", "cat");
     add_variable(run, &n, "GIT_LFS_SKIP_SMUDGE", "1");
+    add_variable(run, &n, "GIT_ALLOW_PROTOCOL", ""); /* none: a partial clone would fetch what it lacks */
     add_ceiling(run, &n, folder);
 }
 

@@ -199,6 +199,26 @@ static void test_a_broken_repository_inside_another(void **state)
     folder_remove(folder);
 }
 
+static void test_a_partial_clone_fetches_nothing(void **state)
+{
+    skip_where_git_is_not_run();
+    (void)state;
+    char *folder = make_repository(), *clone, *before;
+    static const char missing[] = "git rev-list --objects --all --missing=print | grep -c '^?'";
+    assert_true(asprintf(&clone, "%s/clone", folder) > 0);
+    do_in(folder, "git config uploadpack.allowFilter true && git config uploadpack.allowAnySHA1InWant true && "
+                  "git clone -q --no-checkout --filter=blob:none \"file://$PWD\" clone && cd clone && git reset -q && "
+                  "mkdir deep && echo other > deep/file");
+    before = shell(clone, missing);
+    struct lp_provenance provenance = provenance_of(clone);
+    assert_says(clone, "git rev-parse HEAD", provenance.commit);
+    assert_int_equal(provenance.dirty, LP_DIRTY_UNKNOWN);
+    assert_says(clone, missing, before);
+    free(before);
+    free(clone);
+    folder_remove(folder);
+}
+
 static void test_a_folder_that_is_called_git_is_no_git(void **state)
 {
     skip_where_git_is_not_run();
@@ -410,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_no_commit_yet_and_no_repository),
         cmocka_unit_test(test_a_damaged_repository),
         cmocka_unit_test(test_a_broken_repository_inside_another),
+        cmocka_unit_test(test_a_partial_clone_fetches_nothing),
         cmocka_unit_test(test_a_folder_that_is_called_git_is_no_git),
         cmocka_unit_test(test_without_git_the_commit_is_known_and_dirty_is_not),
         cmocka_unit_test(test_a_git_that_hangs_is_ended),
