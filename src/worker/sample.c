@@ -2,7 +2,6 @@
 
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/own_reads.h"
 #include "process/usage.h"
@@ -104,7 +103,7 @@ static bool read_moved(struct lp_header *header, struct lp_moved *moved)
 static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, uint64_t *read_chars,
                           uint64_t *write_chars)
 {
-    uint64_t tids[LP_SAMPLED_THREADS], self = (uint64_t)gettid();
+    uint64_t tids[LP_SAMPLED_THREADS], self = lp_task_of_self();
     struct lp_sampler before = *sampler;
     struct lp_own_io_sum own;
     size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
