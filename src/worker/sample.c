@@ -63,13 +63,42 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 enum reading { READ, FAILED, AGAIN };
 
-/* AGAIN: it was not of one moment. */
-static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved)
+/* The keeper is no thread of the program's: it comes and goes with each fork. */
+static void read_threads(struct lp_threads_io *now, struct lp_header *header)
+{
+    uint64_t tids[LP_SAMPLED_THREADS], self = lp_task_of_self();
+    struct lp_own_io_sum own;
+    size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0;
+    now->n = 0;
+    now->own = own.by_program;
+    for (size_t i = 0; i < n; i++) {
+        if (tids[i] == self && lp_own_thread_is_apart())
+            continue;
+        lp_own_io_reading();
+        size_t cost_chars = lp_io_of_task(&now->threads[now->n].io, tids[i]);
+        lp_own_io_was_read(header, cost_chars);
+        if (cost_chars == 0) { /* it ended just now */
+            now->n = 0;
+            return;
+        }
+        if (tids[i] == self)
+            now->own = own.by_program;
+        own.by_program.read_chars += cost_chars;
+        now->threads[now->n++].tid = tids[i];
+    }
+}
+
+/* AGAIN: it was not of one moment. Threads are asked each time, right before the process: what they move in between
+   would be taken for that of ended children. */
+static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved, bool few_threads)
 {
     struct lp_reaped reaped_after;
     struct lp_own_io_sum own, own_after;
     if (!lp_reaped_read(&moved->reaped))
         return FAILED;
+    moved->threads.n = 0;
+    if (few_threads)
+        read_threads(&moved->threads, header);
     bool own_known = lp_own_io_sum(&own, header);
     lp_own_io_reading();
     size_t cost_chars = lp_io_of_process(&moved->all);
@@ -84,10 +113,10 @@ static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved
     return READ;
 }
 
-static bool read_moved(struct lp_header *header, struct lp_moved *moved)
+static bool read_moved(struct lp_header *header, struct lp_moved *moved, bool few_threads)
 {
     enum reading reading;
-    for (int i = 1; (reading = try_to_read(header, moved)) == AGAIN && i < TRIES; i++)
+    for (int i = 1; (reading = try_to_read(header, moved, few_threads)) == AGAIN && i < TRIES; i++)
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     if (reading != READ)
         return false;
@@ -98,43 +127,25 @@ static bool read_moved(struct lp_header *header, struct lp_moved *moved)
     return true;
 }
 
-/* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. What of
-   that was ours is threads_own. The keeper is no thread of the program's: it comes and goes with each fork. */
-static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, uint64_t *read_chars,
+/* True, and what the program's threads have moved between the two, if none has ended meanwhile. */
+static bool threads_moved(const struct lp_threads_io *before, const struct lp_threads_io *now, uint64_t *read_chars,
                           uint64_t *write_chars)
 {
-    uint64_t tids[LP_SAMPLED_THREADS], self = lp_task_of_self();
-    struct lp_sampler before = *sampler;
-    struct lp_own_io_sum own;
-    size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
-    sampler->n_threads = 0;
-    sampler->threads_own = own.by_program;
+    size_t met = 0;
     *read_chars = *write_chars = 0;
-    size_t asked = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct lp_io io, old = {0};
-        if (tids[i] == self && lp_own_thread_is_apart())
-            continue;
-        lp_own_io_reading();
-        size_t cost_chars = lp_io_of_task(&io, tids[i]);
-        lp_own_io_was_read(header, cost_chars);
-        if (cost_chars == 0) /* it ended just now */
-            return false;
-        if (tids[i] == self)
-            sampler->threads_own = own.by_program;
-        own.by_program.read_chars += cost_chars;
-        for (size_t k = 0; k < before.n_threads; k++)
-            if (before.threads[k].tid == tids[i]) {
-                old = before.threads[k].io;
+    for (size_t i = 0; i < now->n; i++) {
+        struct lp_io old = {0};
+        for (size_t k = 0; k < before->n; k++)
+            if (before->threads[k].tid == now->threads[i].tid) {
+                old = before->threads[k].io;
                 met++;
             }
-        *read_chars += above(io.read_chars, old.read_chars);
-        *write_chars += above(io.write_chars, old.write_chars);
-        sampler->threads[asked].tid = tids[i];
-        sampler->threads[asked++].io = io;
+        *read_chars += above(now->threads[i].io.read_chars, old.read_chars);
+        *write_chars += above(now->threads[i].io.write_chars, old.write_chars);
     }
-    sampler->n_threads = asked;
-    return asked > 0 && before.n_threads > 0 && met == before.n_threads;
+    *read_chars = above(*read_chars, now->own.read_chars - before->own.read_chars);
+    *write_chars = above(*write_chars, now->own.write_chars - before->own.write_chars);
+    return now->n > 0 && before->n > 0 && met == before->n;
 }
 
 /* Never steps back: the profiler's own may be noted a little late. */
@@ -150,15 +161,13 @@ static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, co
 {
     const struct lp_moved *last = &sampler->last;
     struct lp_io *foreign = &sampler->foreign;
-    bool own_unknown = now->own_unknown != last->own_unknown, by_threads = now->threads_known && !own_unknown;
-    uint64_t read_chars = 0, write_chars = 0;
+    bool own_unknown = now->own_unknown != last->own_unknown;
+    uint64_t read_chars, write_chars;
     if (!own_unknown && now->reaped.work == last->reaped.work)
         return;
-    if (by_threads) {
-        read_chars = above(now->threads_read_chars, now->threads_own.read_chars - last->threads_own.read_chars);
-        write_chars = above(now->threads_write_chars, now->threads_own.write_chars - last->threads_own.write_chars);
-    } else {
+    if (!threads_moved(&last->threads, &now->threads, &read_chars, &write_chars) || own_unknown) {
         row->gaps |= LP_GAP_CHARS;
+        read_chars = write_chars = 0;
     }
     foreign->read_chars += above(now->all.read_chars, last->all.read_chars + read_chars);
     foreign->write_chars += above(now->all.write_chars, last->all.write_chars + write_chars);
@@ -175,15 +184,8 @@ static void take_io(struct lp_worker *worker, struct lp_process_row *row)
     const struct lp_io *foreign = &sampler->foreign;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
-    if (row->threads <= LP_SAMPLED_THREADS) {
-        now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
-    } else {
-        now.threads_known = false;
-        sampler->n_threads = 0;
-    }
-    now.threads_own = sampler->threads_own;
-    if (!read_moved(header, &now)) {
-        sampler->n_threads = 0; /* what they move until the next row is not what is told there */
+    if (!read_moved(header, &now, row->threads <= LP_SAMPLED_THREADS)) {
+        sampler->last.threads.n = 0; /* what they move until the next row is not what is told there */
         row->read_chars = row->write_chars = row->read_bytes = row->write_bytes = LP_NOT_MEASURED;
         return;
     }

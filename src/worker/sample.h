@@ -21,15 +21,23 @@
 
 struct lp_worker;
 
+/* The program's threads, asked one after the other. */
+struct lp_threads_io {
+    size_t n;         /* 0: not known */
+    struct lp_io own; /* the profiler's on them, up to then */
+    struct {
+        uint64_t tid;
+        struct lp_io io;
+    } threads[LP_SAMPLED_THREADS];
+};
+
 /* What was moved up to a moment. */
 struct lp_moved {
     struct lp_io all;     /* without the profiler's, and at the block layer without ended children's */
     struct lp_io own;     /* the profiler's, as far as it is known */
     uint32_t own_unknown; /* how often it could not be told */
     struct lp_reaped reaped;
-    bool threads_known; /* what the threads have moved since the last row */
-    uint64_t threads_read_chars, threads_write_chars;
-    struct lp_io threads_own; /* the profiler's, up to the moment when the threads were asked */
+    struct lp_threads_io threads;
 };
 
 /* The keeper's own; all zero in a new process. */
@@ -37,15 +45,9 @@ struct lp_sampler {
     bool begun;
     uint32_t sequence;
     uint64_t last_ns;     /* of the last row */
-    struct lp_moved last; /* as of the last row that had I/O */
+    struct lp_moved last; /* as of the last row that had I/O; its threads, if that was the last row */
     struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
     struct lp_io told;    /* as given in the last row */
-    size_t n_threads;     /* 0: not known */
-    struct lp_io threads_own;
-    struct {
-        uint64_t tid;
-        struct lp_io io;
-    } threads[LP_SAMPLED_THREADS];
     size_t n_delays;
     struct {
         uint64_t tid, ns;
