@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/own_reads.h"
+#include "clock/cpu.h"
 #include "process/usage.h"
 #include "worker/internal.h"
 #include "worker/samples.h"
@@ -63,6 +64,33 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 enum reading { READ, FAILED, AGAIN };
 
+static bool sum_cpu(uint64_t *sum_ns, const uint64_t *tids, size_t n)
+{
+    *sum_ns = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t cpu_ns;
+        if (!lp_cpu_of_thread(tids[i], &cpu_ns))
+            return false;
+        *sum_ns += cpu_ns;
+    }
+    return true;
+}
+
+/* What the process has used is what its threads have, which go on meanwhile, and what those had that have ended. */
+static void read_ended(struct lp_threads_io *now, const uint64_t *tids, size_t n)
+{
+    struct timespec all;
+    uint64_t before_ns, after_ns;
+    now->ended_least_ns = 0;
+    now->ended_most_ns = UINT64_MAX;
+    if (!sum_cpu(&before_ns, tids, n) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all) != 0 ||
+        !sum_cpu(&after_ns, tids, n))
+        return;
+    uint64_t all_ns = (uint64_t)all.tv_sec * 1000000000u + (uint64_t)all.tv_nsec;
+    now->ended_least_ns = above(all_ns, after_ns);
+    now->ended_most_ns = above(all_ns, before_ns);
+}
+
 /* The keeper is no thread of the program's: it comes and goes with each fork. */
 static void read_threads(struct lp_threads_io *now, struct lp_header *header)
 {
@@ -71,6 +99,8 @@ static void read_threads(struct lp_threads_io *now, struct lp_header *header)
     size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0;
     now->n = 0;
     now->own = own.by_program;
+    now->asker = self;
+    read_ended(now, tids, n);
     for (size_t i = 0; i < n; i++) {
         if (tids[i] == self && lp_own_thread_is_apart())
             continue;
@@ -145,7 +175,8 @@ static bool threads_moved(const struct lp_threads_io *before, const struct lp_th
     }
     *read_chars = above(*read_chars, now->own.read_chars - before->own.read_chars);
     *write_chars = above(*write_chars, now->own.write_chars - before->own.write_chars);
-    return now->n > 0 && before->n > 0 && met == before->n;
+    bool came_and_went = now->asker == before->asker && now->ended_least_ns > before->ended_most_ns;
+    return now->n > 0 && before->n > 0 && met == before->n && !came_and_went;
 }
 
 /* Never steps back: the profiler's own may be noted a little late. */

@@ -4,7 +4,8 @@
  * I/O is that of the process's own threads. The profiler's is left out as it is measured (own_io); what children have
  * moved is in the kernel's counters of this process from the moment they are waited for, and is left out so: at the block
  * layer by getrusage(2), which counts it apart; of the system calls' chars, by the threads' own counters, where they are
- * few and none of them ended meanwhile. Else the interval's chars are not known, and the row says so.
+ * few and none ended meanwhile, not even one that no row has seen: the CPU time of ended threads tells. Else the
+ * interval's chars are not known, and the row says so.
  *
  * Must not know: files.
  */
@@ -25,6 +26,9 @@ struct lp_worker;
 struct lp_threads_io {
     size_t n;         /* 0: not known */
     struct lp_io own; /* the profiler's on them, up to then */
+    uint64_t asker;   /* which thread that was */
+    /* CPU time of all threads that had ended by then; from 0 to UINT64_MAX where it is not known. */
+    uint64_t ended_least_ns, ended_most_ns;
     struct {
         uint64_t tid;
         struct lp_io io;

@@ -224,6 +224,46 @@ def test_children_that_are_waited_for_H3_PR02(child: Child, run_dir: Path, n_thr
     assert samples.total("write_bytes") < 1_000_000
 
 
+# Two rows, with all of it between them. A child that is spawned leaves the keeper as it is.
+ONE_INTERVAL = """
+lasts = sys.argv[2] == "lasts"
+written, over = threading.Event(), threading.Event()
+def work():
+    write(here + "/thread", 5_000_000)
+    written.set()
+    if lasts:
+        over.wait()
+with Profiler(run_dir, snapshot_interval_s=1000, sample_interval_s=1000) as profiler:
+    with profiler.phase("a"):
+        thread = threading.Thread(target=work)
+        wait_until(lambda: taken(profiler) == 1)
+        thread.start()
+        written.wait()
+        if not lasts:
+            thread.join()
+        line = "head -c 3000000 /dev/zero >" + here + "/child"
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ)
+        assert os.waitpid(pid, 0)[1] == 0
+        write(here + "/main", 1000)
+over.set()
+"""
+
+
+@pytest.mark.parametrize("way", ["lasts", "ends"])
+def test_a_thread_between_two_rows_beside_a_child_H3_PR02(
+    child: Child, run_dir: Path, way: str
+) -> None:
+    """What a thread moved that no row has seen cannot be told from the child's: that is said."""
+    child.run(SAMPLING + ONE_INTERVAL, run_dir, way)
+    samples = samples_of(run_dir)
+    assert len(samples.rows) == 2
+    if way == "lasts":
+        assert gaps(samples.rows) == 0
+        assert samples.total("write_chars") == 5_001_000
+    else:
+        assert gaps(samples.rows) == 1
+
+
 REAPS_LATER = """
 with Profiler(run_dir, snapshot_interval_s=0.005, sample_interval_s=0.005) as profiler:
     with profiler.phase("parent"):
