@@ -174,7 +174,7 @@ static void share_rows(struct lp_report_page *page, const struct lp_analysis *an
         return;
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "by the deepest phase open when an interval began, in % of the ");
-    lp_report_text_note(page, lp_report_size(io->layer_bytes).text);
+    lp_report_text_note_figure(page, lp_report_size(io->layer_bytes).text);
     lp_report_text_note(page, " ");
     lp_report_text_note(page, layer_name(io));
     lp_report_text_note(page, ":");
@@ -203,7 +203,7 @@ static void notes(struct lp_report_page *page, const struct lp_analysis *analysi
 {
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "total; mean over the run's ");
-    lp_report_text_note(page, lp_report_duration((double)analysis->run->runtime_ns).text);
+    lp_report_text_note_figure(page, lp_report_duration((double)analysis->run->runtime_ns).text);
     lp_report_text_note(page, "; peak of any interval between samples or ");
     lp_report_text_note(page, lp_report_duration((double)analysis->run->sampling->timeline.bin_ns).text);
     lp_report_text_note(page, ", summed over ");

@@ -83,7 +83,7 @@ static void grows(struct lp_report_page *page, const struct lp_run_role *role, c
         lp_report_page_room(page, PEAK_END - NAME_COLUMNS, 2);
         lp_report_text_sampled(page, sampled, NAME_COLUMNS);
         lp_report_text_note(page, " ");
-        lp_report_text_note(page, change((double)sampled->rss_growth_bytes, "").text);
+        lp_report_text_note_figure(page, change((double)sampled->rss_growth_bytes, "").text);
     }
     lp_report_text_note_end(page);
 }
@@ -94,7 +94,7 @@ static void pss(struct lp_report_page *page, const struct lp_analysis_memory *me
         return;
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "shared pages counted once: ");
-    lp_report_text_note(page, lp_report_size(memory->pss_bytes).text);
+    lp_report_text_note_figure(page, lp_report_size(memory->pss_bytes).text);
     lp_report_text_note(page, " (sum of proportional sets)");
     lp_report_text_note_end(page);
 }
