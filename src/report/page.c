@@ -123,27 +123,37 @@ void lp_report_page_room(struct lp_report_page *page, size_t columns, size_t ind
 static void carry(struct lp_report_page *page, size_t indent)
 {
     const char *line = page->line.bytes;
-    size_t at = page->line.len;
+    size_t at = page->line.len, owed = page->owed;
     while (at > 0 && line[at - 1] != ' ')
         at--;
     size_t columns = at > 0 ? lp_report_columns(line + at, page->line.len - at) : 0;
-    if (at == 0 || page->column <= indent + columns)
+    if (at == 0 || page->column - owed <= indent + columns)
         return;
     struct lp_buffer tail = {0};
     if (lp_buffer_put(&tail, line + at, page->line.len - at) == 0) {
-        page->line.len = at - 1;
+        while (at > 0 && line[at - 1] == ' ')
+            at--;
+        page->line.len = at;
         new_line(page, indent);
         pay(page);
         if (lp_buffer_put(&page->line, tail.bytes, tail.len) != 0)
             lp_report_fail(page->sink, -ENOMEM);
         page->column += columns;
+        owe(page, owed);
     }
     free(tail.bytes);
+}
+
+void lp_report_page_fit(struct lp_report_page *page, size_t indent)
+{
+    if (page->column - page->owed > page->width)
+        carry(page, indent);
 }
 
 void lp_report_page_word(struct lp_report_page *page, const char *bytes, size_t len, size_t indent)
 {
     size_t columns = lp_report_columns(bytes, len);
+    lp_report_page_fit(page, indent);
     if (page->owed > 0)
         lp_report_page_room(page, columns, indent);
     else if (page->column + columns > page->width)

@@ -107,6 +107,7 @@ void lp_report_text_note_figure(struct lp_report_page *page, const char *figure)
 
 void lp_report_text_note_end(struct lp_report_page *page)
 {
+    lp_report_page_fit(page, NOTE_INDENT);
     lp_report_page_end(page);
 }
 

@@ -87,6 +87,17 @@ static void test_what_is_written_in_pieces_is_broken_at_blanks(void **state)
     assert_string_equal(end(), "\033[2m  mean of\033[0m\n"
                                "\033[2m  1.0s, over\033[0m\n"
                                "\033[2m  4 GB; max\033[0m\n");
+    begin(12, false);
+    lp_report_page_words(&page, "phases in ", 10, 2);
+    lp_report_page_label(&page, "a/b/c", 5, 6);
+    lp_report_page_words(&page, "; all of them", 13, 2);
+    lp_report_page_to(&page, 11);
+    lp_report_page_text(&page, "d/e");
+    lp_report_page_fit(&page, 2);
+    assert_string_equal(end(), "phases in\n"
+                               "  a/b/c; all\n"
+                               "  of them\n"
+                               "  d/e\n");
     begin(6, false);
     lp_report_page_to(&page, 2);
     lp_report_page_words(&page, "long_", 5, 2);
