@@ -816,7 +816,7 @@ static void test_resources_and_commit(void **state)
                            "  memory, shared once, was measured of 1 of 2 processes\n";
     if (strncmp(after(text, "\nRESOURCES"), expected, strlen(expected)) != 0)
         fail_msg("%s", text);
-    after(text, "counts\n  shared pages several times");
+    after(text, "\n  CPU: cores in use on average, of one process over its own life; memory: the");
 }
 
 static void test_a_sink_that_fails(void **state)
