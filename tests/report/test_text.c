@@ -316,6 +316,8 @@ static void test_device_times_and_submissions_H7(void **state)
                         "              spent off the CPU\n"
                         "  gpu         time from the beginning of what an entry enqueued to its end, on\n"
                         "              its stream of the device, gaps included; in no other figure here\n"
+                        "  gpu n/a     of no entry known: no CUDA was in use where it ran, or a framework\n"
+                        "              that does not tell its stream (docs/gpu.md)\n"
                         "  \xe2\x80\xa0           wall time of submission only: the work itself runs elsewhere, or\n"
                         "              later\n");
 }
