@@ -69,7 +69,7 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
     if (explained)
         entry(page, "wait n%:",
               "why: blocked, the thread had given its core up; preempted, it could have run but found "
-              "no core; % of the same wall time");
+              "no core; not known, mostly as it switched too often to ask; % of the same wall time");
     if (device_times)
         entry(page, "gpu",
               "time from the beginning of what an entry enqueued to its end, on its stream of the device, gaps "

@@ -275,7 +275,8 @@ static void test_why_a_phase_waited(void **state)
                                   "  wait        % of the phase's wall time, child phases included, that its thread\n"
                                   "              spent off the CPU\n"
                                   "  wait n%:    why: blocked, the thread had given its core up; preempted, it\n"
-                                  "              could have run but found no core; % of the same wall time\n");
+                                  "              could have run but found no core; not known, mostly as it switched\n"
+                                  "              too often to ask; % of the same wall time\n");
 }
 
 static void test_device_times_and_submissions_H7(void **state)
