@@ -20,6 +20,14 @@ else:
         if name == "__version__":
             globals()[name] = importlib.import_module("lineprofiler._core").__version__
             return globals()[name]
+        if name == "_core":
+            try:
+                return importlib.import_module("lineprofiler._core")
+            except ModuleNotFoundError:
+                raise ImportError(
+                    f"{__path__[0]!r} holds the sources of lineprofiler only, and hides what is "
+                    "installed: start the program in another folder, or install lineprofiler first"
+                ) from None
         if name in ("accounting", "testing"):
             return importlib.import_module(f"lineprofiler.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
