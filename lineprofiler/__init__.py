@@ -38,6 +38,14 @@ else:
         if name in _HOMES:
             home = importlib.import_module(f"lineprofiler.{_HOMES[name]}")
             return globals().setdefault(name, getattr(home, name))
+        if name == "_core":
+            try:
+                return importlib.import_module("lineprofiler._core")
+            except ModuleNotFoundError:
+                raise ImportError(
+                    f"{__path__[0]!r} holds the sources of lineprofiler only, and hides what is "
+                    "installed: start the program in another folder, or install lineprofiler first"
+                ) from None
         if name in ("accounting", "lines", "testing"):
             return importlib.import_module(f"lineprofiler.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import enum
+import gc
 import os
 import sys
 import warnings
@@ -274,9 +275,30 @@ def another_tool() -> str | None:
         return "viztracer"
     if getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
         return "torch.profiler"
+    if _torch_warms_up():
+        return "torch.profiler, in the warmup of its schedule,"
     state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
     sessions = (getattr(state, name, None) for name in ("session", "profile_session"))
     return "jax.profiler" if any(session is not None for session in sessions) else None
+
+
+def _torch_warms_up() -> bool:
+    """Return whether a torch.profiler of the program is about to record.
+
+    It counts as none yet, but one that starts and stops beside it takes away what it has prepared,
+    and the process ends by a segmentation fault. Only its own object knows.
+    """
+    module = sys.modules.get("torch.profiler.profiler")
+    kind = getattr(module, "profile", None)
+    warmup = getattr(getattr(module, "ProfilerAction", None), "WARMUP", None)
+    if not isinstance(kind, type) or warmup is None:
+        return False
+    return any(
+        issubclass(type(thing), kind)
+        and getattr(thing, "current_action", None) == warmup
+        and getattr(thing, "profiler", None) is not None  # it has begun
+        for thing in gc.get_objects()
+    )
 
 
 class _own_phase:  # noqa: N801

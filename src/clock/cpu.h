@@ -62,8 +62,9 @@ void lp_cpu_open(void);
 enum lp_cpu_mode lp_cpu_mode(void);
 /* "token", "bounded" or "plain". */
 const char *lp_cpu_mode_name(void);
-/* Prepares the calling thread's state. */
-void lp_cpu_init(struct lp_cpu *cpu);
+/* Prepares the calling thread's state. The line profiler, of which one runs at a time, has a token of its own. */
+enum lp_cpu_reader { LP_CPU_OF_RECORDER, LP_CPU_OF_LINES };
+void lp_cpu_init(struct lp_cpu *cpu, enum lp_cpu_reader reader);
 /* Moves the process from bounded to token if the kernel clears the token on sleeps; sleeps for about a millisecond in
    all. To be called by a thread with all signals blocked. */
 void lp_cpu_prove(void);

@@ -76,8 +76,8 @@ static bool fold_into_alike(struct lp_lines_code *known)
 /* The code object goes; what was measured stays. */
 static void gone(void *extra)
 {
-    struct holder *holder = extra;
-    for (struct lp_lines_code *known = holder->first, *next; known; known = next) {
+    struct holder *holder = extra; /* NULL: somebody else has hung something on the code, and we have not. */
+    for (struct lp_lines_code *known = holder ? holder->first : NULL, *next; known; known = next) {
         struct lp_lines_engine *engine = known->engine;
         next = known->next_of_code;
         for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next) {

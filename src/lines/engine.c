@@ -35,6 +35,7 @@ static void regions_free(struct lp_lines_engine *engine)
 
 static void threads_free(struct lp_lines_engine *engine)
 {
+    engine->looked_at = NULL;
     while (engine->threads) {
         struct lp_lines_thread *thread = engine->threads;
         engine->threads = thread->next;

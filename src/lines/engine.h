@@ -88,8 +88,8 @@ struct lp_lines_engine {
     struct lp_lines_filter filter;
     PyObject *verdicts; /* Owned: dict from a file's name to bool. */
     struct lp_lines_code *codes;
-    struct lp_lines_thread *threads;
-    struct lp_lines_region *regions; /* The last one is that of the whole. */
+    struct lp_lines_thread *threads, *looked_at; /* The latter: at which one it was looked last whether it has ended. */
+    struct lp_lines_region *regions;             /* The last one is that of the whole. */
     struct lp_lines_waits waits;
     struct lp_lines_costs costs;
     struct lp_lines_session session;

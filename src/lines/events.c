@@ -1,5 +1,6 @@
 #include "lines/events.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,20 +32,40 @@ void lp_lines_stop_recording(struct lp_lines_engine *engine)
     lp_lines_session = 0;
 }
 
+/* One that has ended, whose tables the next thread may as well go on with; NULL: none of some is. */
+static struct lp_lines_thread *ended_thread(struct lp_lines_engine *engine)
+{
+    for (int i = 0; i < 4 && engine->threads; i++) {
+        struct lp_lines_thread *thread = engine->looked_at ? engine->looked_at : engine->threads;
+        engine->looked_at = thread->next;
+        if (thread->stack.n == 0 && syscall(SYS_tgkill, getpid(), thread->tid, 0) != 0 && errno == ESRCH)
+            return thread;
+    }
+    return NULL;
+}
+
+static struct lp_lines_thread *added_thread(struct lp_lines_engine *engine)
+{
+    struct lp_lines_thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return NULL;
+    thread->engine = engine;
+    thread->next = engine->threads;
+    engine->threads = thread;
+    return thread;
+}
+
 struct lp_lines_thread *lp_lines_thread_new(void)
 {
     struct lp_lines_engine *engine = lp_lines_running;
-    struct lp_lines_thread *thread = calloc(1, sizeof *thread);
-    if (!thread) {
+    struct lp_lines_thread *thread = ended_thread(engine);
+    if (!thread && (thread = added_thread(engine)) == NULL) {
         lp_lines_stop_recording(engine);
         return NULL;
     }
-    lp_cpu_init(&thread->cpu);
+    lp_cpu_init(&thread->cpu, LP_CPU_OF_LINES);
     thread->tid = (uint64_t)syscall(SYS_gettid);
-    thread->engine = engine;
     thread->region = whole_of(engine);
-    thread->next = engine->threads;
-    engine->threads = thread;
     lp_lines_here = (struct lp_lines_here){lp_lines_session, thread};
     thread->stack.last = lp_lines_now_resynced(thread);
     return thread;

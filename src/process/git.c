@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,7 +45,7 @@ enum { READ_END = 3, WRITE_END = 4 };
 struct run {
     const char *git;
     char *arguments[LP_GIT_ARGUMENTS];
-    char *environment[12];
+    char *environment[13];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     const _Atomic uint64_t *until_ns;
@@ -149,12 +150,18 @@ RUNS_ON_A_BORROWED_STACK static int in_between(void *context)
 
 /* ---- on the thread that runs it ------------------------------------------------------------------------------------ */
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 /* The first git on the path. One that depends on the working directory is passed over. */
 static bool find_git(char *git, size_t size, const char *path)
 {
     for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at;) {
         size_t len = strcspn(at, ":");
-        if (*at == '/' && snprintf(git, size, "%.*s/git", (int)len, at) < (int)size && access(git, X_OK) == 0)
+        if (*at == '/' && snprintf(git, size, "%.*s/git", (int)len, at) < (int)size && is_program(git))
             return true;
         at += len + (at[len] == ':');
     }
@@ -169,7 +176,17 @@ static void add_variable(struct run *run, size_t *n, const char *name, const cha
         run->environment[(*n)++] = text;
 }
 
-static void make_environment(struct run *run, const struct lp_git_environment *given)
+/* Where the folder holds no repository that git takes for one, it is not to answer of one further up. */
+static void add_ceiling(struct run *run, size_t *n, const char *folder)
+{
+    char ceiling[PATH_MAX];
+    const char *slash = strrchr(folder, '/');
+    if (!slash || snprintf(ceiling, sizeof ceiling, "%.*s", (int)(slash - folder), folder) >= (int)sizeof ceiling)
+        return;
+    add_variable(run, n, "GIT_CEILING_DIRECTORIES", *ceiling ? ceiling : "/");
+}
+
+static void make_environment(struct run *run, const char *folder, const struct lp_git_environment *given)
 {
     size_t n = 0;
     add_variable(run, &n, "PATH", given->path);
@@ -181,6 +198,8 @@ static void make_environment(struct run *run, const struct lp_git_environment *g
     add_variable(run, &n, "GIT_TERMINAL_PROMPT", "0");
     add_variable(run, &n, "GIT_PAGER", "cat");
     add_variable(run, &n, "GIT_LFS_SKIP_SMUDGE", "1");
+    add_variable(run, &n, "GIT_ALLOW_PROTOCOL", ""); /* none: a partial clone would fetch what it lacks */
+    add_ceiling(run, &n, folder);
 }
 
 static bool make_arguments(struct run *run, const char *folder, const char *const *arguments)
@@ -231,7 +250,7 @@ bool lp_git_run(struct lp_git_output *output, const char *folder, const char *co
     run->git = git;
     run->until_ns = until_ns;
     run->output = output;
-    make_environment(run, environment);
+    make_environment(run, folder, environment);
     if (posix_spawn_file_actions_init(&run->actions) == 0) {
         if (posix_spawnattr_init(&run->attributes) == 0) {
             run_it(run);

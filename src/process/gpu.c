@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "process/identity.h"
+#include "process/stamp.h"
 
 #define FIRST_PID_NAMESPACE                                                                                            \
     0xeffffffcu /* the kernel's PROC_PID_INIT_INO: an interface, docs say, that does not change */
 #define SAMPLES_AT_MOST 4096u
 #define PROMILLE_PER_PERCENT 10.0
+#define SET_BACK_NS 50000000 /* the wall clock, and not just slowed down for a while */
 
 /* ---- opening ------------------------------------------------------------------------ */
 
@@ -312,6 +314,19 @@ static uint64_t read_own_memory(const struct lp_gpus *gpus, struct lp_gpu *gpu)
     return note(gpu, result) && own.known ? own.bytes : LP_GPU_UNKNOWN;
 }
 
+/* The driver stamps its samples by the wall clock. Once that was set back, all of them would be older than those seen
+   already, and the device would seem idle until the clock has caught up. */
+static void see_clock(struct lp_gpu *gpu)
+{
+    struct lp_stamp now = lp_stamp_now();
+    int64_t ahead_ns = (int64_t)now.realtime_ns - (int64_t)now.monotonic_ns;
+    if (ahead_ns < gpu->wall_ahead_ns - SET_BACK_NS) {
+        gpu->busy_since_us = gpu->own_since_us = 0;
+        gpu->busy_primed = gpu->own_primed = false;
+    }
+    gpu->wall_ahead_ns = ahead_ns;
+}
+
 /* The program may have let go of the library more often than it took it up. */
 static bool answers(struct lp_gpus *gpus)
 {
@@ -335,6 +350,7 @@ void lp_gpus_read(struct lp_gpus *gpus, unsigned i, struct lp_gpu_reading *readi
         (struct lp_gpu_reading){LP_GPU_UNKNOWN, LP_GPU_UNKNOWN, LP_GPU_UNKNOWN_PERMILLE, LP_GPU_UNKNOWN_PERMILLE};
     if (!answers(gpus) || gpu->device == NULL || gpu->state == LP_GPU_LOST)
         return;
+    see_clock(gpu);
     if (read_memory(&gpus->nvml, gpu, &memory))
         reading->device_used_bytes = memory.used;
     if (gpu->state != LP_GPU_LOST)

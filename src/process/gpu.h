@@ -53,6 +53,7 @@ struct lp_gpu {
     /* Private to gpu.c: */
     lp_nvml_device device, instance; /* instance: of MIG, the one that is ours; NULL: none */
     uint64_t busy_since_us, own_since_us;
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last reading */
     bool busy_primed, own_primed;
 };
 

@@ -54,6 +54,21 @@ size_t lp_io_of_task(struct lp_io *io, uint64_t tid)
     return read_counters(io, path);
 }
 
+/* "1234/task/1240" */
+uint64_t lp_task_of_self(void)
+{
+    char link[64];
+    uint64_t tid = 0;
+    ssize_t n = readlink("/proc/thread-self", link, sizeof link - 1);
+    link[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(link, '/');
+    if (!at)
+        return (uint64_t)gettid();
+    for (at++; *at >= '0' && *at <= '9'; at++)
+        tid = tid * 10 + (uint64_t)(*at - '0');
+    return tid;
+}
+
 static uint64_t microseconds(struct timeval time)
 {
     return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;

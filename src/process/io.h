@@ -30,6 +30,8 @@ struct lp_reaped {
 size_t lp_io_of_thread(struct lp_io *io); /* the calling one */
 size_t lp_io_of_task(struct lp_io *io, uint64_t tid);
 size_t lp_io_of_process(struct lp_io *io);
+/* By which number /proc lists the calling thread: one mounted for another pid namespace has numbers of its own. */
+uint64_t lp_task_of_self(void);
 
 bool lp_reaped_read(struct lp_reaped *reaped);
 

@@ -219,12 +219,15 @@ static PyObject *line_engine_results(PyObject *self, PyObject *unused)
     if (require_open(self) < 0)
         return NULL;
     lp_lines_engine_settle(engine);
+    int collects = PyGC_Disable(); /* else code objects could go while we look at them */
     PyObject *results = PyList_New(0);
     for (const struct lp_lines_code *code = engine->codes; results && code; code = code->next)
         for (const struct lp_lines_table *table = code->hidden ? NULL : code->tables; results && table;
              table = table->next)
             if (append(results, make_table(code, table)) < 0)
                 Py_CLEAR(results);
+    if (collects)
+        PyGC_Enable();
     return results;
 }
 

@@ -2,9 +2,9 @@
 
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/own_reads.h"
+#include "clock/cpu.h"
 #include "process/usage.h"
 #include "worker/internal.h"
 #include "worker/samples.h"
@@ -64,13 +64,71 @@ uint32_t lp_worker_deepest_phase(struct lp_worker *worker)
 
 enum reading { READ, FAILED, AGAIN };
 
-/* AGAIN: it was not of one moment. */
-static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved)
+static bool sum_cpu(uint64_t *sum_ns, const uint64_t *tids, size_t n)
+{
+    *sum_ns = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t cpu_ns;
+        if (!lp_cpu_of_thread(tids[i], &cpu_ns))
+            return false;
+        *sum_ns += cpu_ns;
+    }
+    return true;
+}
+
+/* What the process has used is what its threads have, which go on meanwhile, and what those had that have ended. */
+static void read_ended(struct lp_threads_io *now, const uint64_t *tids, size_t n)
+{
+    struct timespec all;
+    uint64_t before_ns, after_ns;
+    now->ended_least_ns = 0;
+    now->ended_most_ns = UINT64_MAX;
+    if (!sum_cpu(&before_ns, tids, n) || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all) != 0 ||
+        !sum_cpu(&after_ns, tids, n))
+        return;
+    uint64_t all_ns = (uint64_t)all.tv_sec * 1000000000u + (uint64_t)all.tv_nsec;
+    now->ended_least_ns = above(all_ns, after_ns);
+    now->ended_most_ns = above(all_ns, before_ns);
+}
+
+/* The keeper is no thread of the program's: it comes and goes with each fork. */
+static void read_threads(struct lp_threads_io *now, struct lp_header *header)
+{
+    uint64_t tids[LP_SAMPLED_THREADS], self = lp_task_of_self();
+    struct lp_own_io_sum own;
+    size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0;
+    now->n = 0;
+    now->own = own.by_program;
+    now->asker = self;
+    read_ended(now, tids, n);
+    for (size_t i = 0; i < n; i++) {
+        if (tids[i] == self && lp_own_thread_is_apart())
+            continue;
+        lp_own_io_reading();
+        size_t cost_chars = lp_io_of_task(&now->threads[now->n].io, tids[i]);
+        lp_own_io_was_read(header, cost_chars);
+        if (cost_chars == 0) { /* it ended just now */
+            now->n = 0;
+            return;
+        }
+        if (tids[i] == self)
+            now->own = own.by_program;
+        own.by_program.read_chars += cost_chars;
+        now->threads[now->n++].tid = tids[i];
+    }
+}
+
+/* AGAIN: it was not of one moment. Threads are asked each time, right before the process: what they move in between
+   would be taken for that of ended children. */
+static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved, bool few_threads)
 {
     struct lp_reaped reaped_after;
     struct lp_own_io_sum own, own_after;
     if (!lp_reaped_read(&moved->reaped))
         return FAILED;
+    moved->threads.n = 0;
+    if (few_threads)
+        read_threads(&moved->threads, header);
     bool own_known = lp_own_io_sum(&own, header);
     lp_own_io_reading();
     size_t cost_chars = lp_io_of_process(&moved->all);
@@ -85,10 +143,10 @@ static enum reading try_to_read(struct lp_header *header, struct lp_moved *moved
     return READ;
 }
 
-static bool read_moved(struct lp_header *header, struct lp_moved *moved)
+static bool read_moved(struct lp_header *header, struct lp_moved *moved, bool few_threads)
 {
     enum reading reading;
-    for (int i = 1; (reading = try_to_read(header, moved)) == AGAIN && i < TRIES; i++)
+    for (int i = 1; (reading = try_to_read(header, moved, few_threads)) == AGAIN && i < TRIES; i++)
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     if (reading != READ)
         return false;
@@ -99,43 +157,26 @@ static bool read_moved(struct lp_header *header, struct lp_moved *moved)
     return true;
 }
 
-/* Takes the threads' I/O anew; true, and what they have moved since the last time, if none has ended meanwhile. What of
-   that was ours is threads_own. The keeper is no thread of the program's: it comes and goes with each fork. */
-static bool threads_moved(struct lp_sampler *sampler, struct lp_header *header, uint64_t *read_chars,
+/* True, and what the program's threads have moved between the two, if none has ended meanwhile. */
+static bool threads_moved(const struct lp_threads_io *before, const struct lp_threads_io *now, uint64_t *read_chars,
                           uint64_t *write_chars)
 {
-    uint64_t tids[LP_SAMPLED_THREADS], self = (uint64_t)gettid();
-    struct lp_sampler before = *sampler;
-    struct lp_own_io_sum own;
-    size_t n = lp_own_io_sum(&own, header) ? lp_tasks_read(tids, LP_SAMPLED_THREADS) : 0, met = 0;
-    sampler->n_threads = 0;
-    sampler->threads_own = own.by_program;
+    size_t met = 0;
     *read_chars = *write_chars = 0;
-    size_t asked = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct lp_io io, old = {0};
-        if (tids[i] == self && lp_own_thread_is_apart())
-            continue;
-        lp_own_io_reading();
-        size_t cost_chars = lp_io_of_task(&io, tids[i]);
-        lp_own_io_was_read(header, cost_chars);
-        if (cost_chars == 0) /* it ended just now */
-            return false;
-        if (tids[i] == self)
-            sampler->threads_own = own.by_program;
-        own.by_program.read_chars += cost_chars;
-        for (size_t k = 0; k < before.n_threads; k++)
-            if (before.threads[k].tid == tids[i]) {
-                old = before.threads[k].io;
+    for (size_t i = 0; i < now->n; i++) {
+        struct lp_io old = {0};
+        for (size_t k = 0; k < before->n; k++)
+            if (before->threads[k].tid == now->threads[i].tid) {
+                old = before->threads[k].io;
                 met++;
             }
-        *read_chars += above(io.read_chars, old.read_chars);
-        *write_chars += above(io.write_chars, old.write_chars);
-        sampler->threads[asked].tid = tids[i];
-        sampler->threads[asked++].io = io;
+        *read_chars += above(now->threads[i].io.read_chars, old.read_chars);
+        *write_chars += above(now->threads[i].io.write_chars, old.write_chars);
     }
-    sampler->n_threads = asked;
-    return asked > 0 && before.n_threads > 0 && met == before.n_threads;
+    *read_chars = above(*read_chars, now->own.read_chars - before->own.read_chars);
+    *write_chars = above(*write_chars, now->own.write_chars - before->own.write_chars);
+    bool came_and_went = now->asker == before->asker && now->ended_least_ns > before->ended_most_ns;
+    return now->n > 0 && before->n > 0 && met == before->n && !came_and_went;
 }
 
 /* Never steps back: the profiler's own may be noted a little late. */
@@ -151,15 +192,13 @@ static void leave_out(struct lp_sampler *sampler, struct lp_process_row *row, co
 {
     const struct lp_moved *last = &sampler->last;
     struct lp_io *foreign = &sampler->foreign;
-    bool own_unknown = now->own_unknown != last->own_unknown, by_threads = now->threads_known && !own_unknown;
-    uint64_t read_chars = 0, write_chars = 0;
+    bool own_unknown = now->own_unknown != last->own_unknown;
+    uint64_t read_chars, write_chars;
     if (!own_unknown && now->reaped.work == last->reaped.work)
         return;
-    if (by_threads) {
-        read_chars = above(now->threads_read_chars, now->threads_own.read_chars - last->threads_own.read_chars);
-        write_chars = above(now->threads_write_chars, now->threads_own.write_chars - last->threads_own.write_chars);
-    } else {
+    if (!threads_moved(&last->threads, &now->threads, &read_chars, &write_chars) || own_unknown) {
         row->gaps |= LP_GAP_CHARS;
+        read_chars = write_chars = 0;
     }
     foreign->read_chars += above(now->all.read_chars, last->all.read_chars + read_chars);
     foreign->write_chars += above(now->all.write_chars, last->all.write_chars + write_chars);
@@ -176,15 +215,8 @@ static void take_io(struct lp_worker *worker, struct lp_process_row *row)
     const struct lp_io *foreign = &sampler->foreign;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
     struct lp_moved now;
-    if (row->threads <= LP_SAMPLED_THREADS) {
-        now.threads_known = threads_moved(sampler, header, &now.threads_read_chars, &now.threads_write_chars);
-    } else {
-        now.threads_known = false;
-        sampler->n_threads = 0;
-    }
-    now.threads_own = sampler->threads_own;
-    if (!read_moved(header, &now)) {
-        sampler->n_threads = 0; /* what they move until the next row is not what is told there */
+    if (!read_moved(header, &now, row->threads <= LP_SAMPLED_THREADS)) {
+        sampler->last.threads.n = 0; /* what they move until the next row is not what is told there */
         row->read_chars = row->write_chars = row->read_bytes = row->write_bytes = LP_NOT_MEASURED;
         return;
     }

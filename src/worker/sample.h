@@ -4,7 +4,8 @@
  * I/O is that of the process's own threads. The profiler's is left out as it is measured (own_io); what children have
  * moved is in the kernel's counters of this process from the moment they are waited for, and is left out so: at the block
  * layer by getrusage(2), which counts it apart; of the system calls' chars, by the threads' own counters, where they are
- * few and none of them ended meanwhile. Else the interval's chars are not known, and the row says so.
+ * few and none ended meanwhile, not even one that no row has seen: the CPU time of ended threads tells. Else the
+ * interval's chars are not known, and the row says so.
  *
  * Must not know: files.
  */
@@ -21,15 +22,26 @@
 
 struct lp_worker;
 
+/* The program's threads, asked one after the other. */
+struct lp_threads_io {
+    size_t n;         /* 0: not known */
+    struct lp_io own; /* the profiler's on them, up to then */
+    uint64_t asker;   /* which thread that was */
+    /* CPU time of all threads that had ended by then; from 0 to UINT64_MAX where it is not known. */
+    uint64_t ended_least_ns, ended_most_ns;
+    struct {
+        uint64_t tid;
+        struct lp_io io;
+    } threads[LP_SAMPLED_THREADS];
+};
+
 /* What was moved up to a moment. */
 struct lp_moved {
     struct lp_io all;     /* without the profiler's, and at the block layer without ended children's */
     struct lp_io own;     /* the profiler's, as far as it is known */
     uint32_t own_unknown; /* how often it could not be told */
     struct lp_reaped reaped;
-    bool threads_known; /* what the threads have moved since the last row */
-    uint64_t threads_read_chars, threads_write_chars;
-    struct lp_io threads_own; /* the profiler's, up to the moment when the threads were asked */
+    struct lp_threads_io threads;
 };
 
 /* The keeper's own; all zero in a new process. */
@@ -37,15 +49,9 @@ struct lp_sampler {
     bool begun;
     uint32_t sequence;
     uint64_t last_ns;     /* of the last row */
-    struct lp_moved last; /* as of the last row that had I/O */
+    struct lp_moved last; /* as of the last row that had I/O; its threads, if that was the last row */
     struct lp_io foreign; /* of last.all, what is not the program's own, or may not be */
     struct lp_io told;    /* as given in the last row */
-    size_t n_threads;     /* 0: not known */
-    struct lp_io threads_own;
-    struct {
-        uint64_t tid;
-        struct lp_io io;
-    } threads[LP_SAMPLED_THREADS];
     size_t n_delays;
     struct {
         uint64_t tid, ns;

@@ -312,6 +312,12 @@ struct sample {
     unsigned long long us, percent;
 };
 
+/* Of samples of that device; 0: each has the next moment. */
+static unsigned long long stamp_of(handle of)
+{
+    return fake_number(line_of(of).line, "stamp", 0);
+}
+
 /* So many new ones in each window, all after what the caller has seen. */
 PUBLIC int nvmlDeviceGetSamples(handle of, int type, unsigned long long since, int *value_type, unsigned *n,
                                 struct sample *samples);
@@ -321,10 +327,10 @@ int nvmlDeviceGetSamples(handle of, int type, unsigned long long since, int *val
     struct wanted wanted = line_of(of);
     char history[256];
     int error = begin("samples", of->device);
-    (void)since;
+    unsigned long long stamp = stamp_of(of);
     if (error)
         return error;
-    if (type != 1 || !*fake_value(wanted.line, "history", history, sizeof history))
+    if ((stamp && stamp <= since) || type != 1 || !*fake_value(wanted.line, "history", history, sizeof history))
         return NOT_FOUND;
     unsigned room = *n;
     *value_type = 1;
@@ -333,7 +339,7 @@ int nvmlDeviceGetSamples(handle of, int type, unsigned long long since, int *val
     for (char *at = history; *at; at += *at == ',') {
         unsigned long long percent = strtoull(at, &at, 10);
         if (samples && *n < room)
-            samples[*n] = (struct sample){++us, percent};
+            samples[*n] = (struct sample){stamp ? stamp : ++us, percent};
         ++*n;
     }
     pthread_mutex_unlock(&lock);
@@ -353,17 +359,18 @@ int nvmlDeviceGetProcessUtilization(handle of, struct process_sample *samples, u
     struct processes list = processes_of(of);
     int error = begin("process_samples", of->device);
     unsigned room = *n, found = 0;
-    (void)since;
+    unsigned long long stamp = stamp_of(of);
     if (!error && fake_number(line_of(of).line, "mig", 0))
         error = NOT_SUPPORTED;
     if (error)
         return error;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < list.n; i++) {
-        if (!list.all[i].has_sm)
+        if (!list.all[i].has_sm || (stamp && stamp <= since))
             continue;
         if (samples && found < room)
-            samples[found] = (struct process_sample){.pid = list.all[i].pid, .us = ++us, .sm = list.all[i].sm};
+            samples[found] =
+                (struct process_sample){.pid = list.all[i].pid, .us = stamp ? stamp : ++us, .sm = list.all[i].sm};
         found++;
     }
     pthread_mutex_unlock(&lock);

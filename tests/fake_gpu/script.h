@@ -4,7 +4,9 @@
  * What they say stands in the file that FAKE_GPU_SCRIPT names, read anew at every call, so a test can change it while a
  * program runs. One thing a line:
  *
- *   device 0 name=... uuid=... total=N reserved=N used=N busy=PERCENT history=90,95,92 mig=1
+ *   device 0 name=... uuid=... total=N reserved=N used=N busy=PERCENT history=90,95,92 mig=1 stamp=US
+ *                                                  stamp: the time of all samples, which only who has seen none so late
+ *                                                  gets; without it they are new in each window
  *   instance 0 uuid=MIG-... total=N used=N         part of a divided device; as many lines as there are
  *   process 0 self|PID sm=PERCENT bytes=N          on device 0; sm: a sample in each window; bytes: memory, or "unknown"
  *   error CALL [DEVICE] CODE                       CALL: init, count, handle, name, memory, utilization, samples,

@@ -4,10 +4,20 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "process/gpu.h"
 
 static char script[256];
+static time_t wall_clock_is_ahead_s;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME)
+        now->tv_sec += wall_clock_is_ahead_s;
+    return failed;
+}
 
 /* What the stand-in says from now on. */
 static void say(const char *text)
@@ -110,6 +120,42 @@ static void test_not_found_is_a_measured_zero_GP01(void **state)
     assert_int_equal(reading.own_used_bytes, 0);
     assert_int_equal(reading.busy_permille, 800);
     lp_gpus_close(gpus);
+}
+
+/* One sample in all, stamped by the wall clock: what the driver says of a device at that moment. */
+static void say_at(time_t wall_s, unsigned percent)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "device 0 total=1 used=1 busy=1 history=%u stamp=%lld000000\nprocess 0 self sm=%u bytes=1\n", percent,
+             (long long)wall_s, percent);
+    say(text);
+}
+
+static void test_after_the_wall_clock_was_set_back_samples_are_seen_CK01(void **state)
+{
+    (void)state;
+    struct timespec now;
+    struct lp_gpus gpus = {0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    wall_clock_is_ahead_s = 3600;
+    say_at(now.tv_sec + 3600, 100);
+    assert_int_equal(lp_gpus_open(&gpus), 1);
+    read_first(&gpus);
+    wall_clock_is_ahead_s = 0;
+    say_at(now.tv_sec, 40);
+    struct lp_gpu_reading reading = read_first(&gpus); /* how much of that lies in the window cannot be told */
+    assert_int_equal(reading.busy_permille, LP_GPU_UNKNOWN_PERMILLE);
+    assert_int_equal(reading.own_busy_permille, LP_GPU_UNKNOWN_PERMILLE);
+    say_at(now.tv_sec + 1, 60);
+    reading = read_first(&gpus);
+    assert_int_equal(reading.busy_permille, 600);
+    if (gpus.pids_are_ours)
+        assert_int_equal(reading.own_busy_permille, 600);
+    say_at(now.tv_sec + 1, 60); /* the same sample again is none */
+    if (gpus.pids_are_ours)
+        assert_int_equal(read_first(&gpus).own_busy_permille, 0);
+    lp_gpus_close(&gpus);
 }
 
 static void test_others_are_not_us(void **state)
@@ -323,6 +369,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_devices_there_are),
         cmocka_unit_test(test_busy_is_the_mean_of_the_drivers_samples_GP11),
         cmocka_unit_test(test_not_found_is_a_measured_zero_GP01),
+        cmocka_unit_test(test_after_the_wall_clock_was_set_back_samples_are_seen_CK01),
         cmocka_unit_test(test_others_are_not_us),
         cmocka_unit_test(test_pids_of_the_machine_are_not_ours_in_a_container_GP02),
         cmocka_unit_test(test_not_supported_is_not_zero_GP03),

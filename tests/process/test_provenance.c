@@ -181,6 +181,60 @@ static void test_a_damaged_repository(void **state)
     folder_remove(folder);
 }
 
+/* git takes a folder without objects for no repository, and would look further up for one. */
+static void test_a_broken_repository_inside_another(void **state)
+{
+    skip_where_git_is_not_run();
+    (void)state;
+    char *folder = make_repository(), *inner;
+    assert_true(asprintf(&inner, "%s/inner", folder) > 0);
+    do_in(folder, "echo two >> deep/file && mkdir inner && cd inner && git init -q -b main . && echo x > y && "
+                  "git add y && git commit -qm inner && git rev-parse HEAD > commit");
+    assert_int_equal(provenance_of(inner).dirty, LP_DIRTY_NO);
+    do_in(inner, "rm -r .git/objects");
+    struct lp_provenance provenance = provenance_of(inner);
+    assert_says(inner, "cat commit", provenance.commit);
+    assert_int_equal(provenance.dirty, LP_DIRTY_UNKNOWN);
+    free(inner);
+    folder_remove(folder);
+}
+
+static void test_a_partial_clone_fetches_nothing(void **state)
+{
+    skip_where_git_is_not_run();
+    (void)state;
+    char *folder = make_repository(), *clone, *before;
+    static const char missing[] = "git rev-list --objects --all --missing=print | grep -c '^?'";
+    assert_true(asprintf(&clone, "%s/clone", folder) > 0);
+    do_in(folder, "git config uploadpack.allowFilter true && git config uploadpack.allowAnySHA1InWant true && "
+                  "git clone -q --no-checkout --filter=blob:none \"file://$PWD\" clone && cd clone && git reset -q && "
+                  "mkdir deep && echo other > deep/file");
+    before = shell(clone, missing);
+    struct lp_provenance provenance = provenance_of(clone);
+    assert_says(clone, "git rev-parse HEAD", provenance.commit);
+    assert_int_equal(provenance.dirty, LP_DIRTY_UNKNOWN);
+    assert_says(clone, missing, before);
+    free(before);
+    free(clone);
+    folder_remove(folder);
+}
+
+static void test_a_folder_that_is_called_git_is_no_git(void **state)
+{
+    skip_where_git_is_not_run();
+    (void)state;
+    char *folder = make_repository(), *path;
+    const char *before = environment.path;
+    do_in(folder, "mkdir -p sources/git");
+    assert_true(asprintf(&path, "%s/sources:%s", folder, before) > 0);
+    environment.path = path;
+    struct lp_provenance provenance = provenance_of(folder);
+    environment.path = before;
+    assert_int_equal(provenance.dirty, LP_DIRTY_NO);
+    free(path);
+    folder_remove(folder);
+}
+
 static void test_without_git_the_commit_is_known_and_dirty_is_not(void **state)
 {
     (void)state;
@@ -375,6 +429,9 @@ int main(void)
         cmocka_unit_test(test_where_head_may_point),
         cmocka_unit_test(test_no_commit_yet_and_no_repository),
         cmocka_unit_test(test_a_damaged_repository),
+        cmocka_unit_test(test_a_broken_repository_inside_another),
+        cmocka_unit_test(test_a_partial_clone_fetches_nothing),
+        cmocka_unit_test(test_a_folder_that_is_called_git_is_no_git),
         cmocka_unit_test(test_without_git_the_commit_is_known_and_dirty_is_not),
         cmocka_unit_test(test_a_git_that_hangs_is_ended),
         cmocka_unit_test(test_the_program_sees_no_child),

@@ -363,6 +363,38 @@ def test_tools_that_the_program_runs_are_seen(
     assert tool.calls
 
 
+WARMS_UP = """
+import sys
+from torch.profiler import ProfilerActivity, profile, schedule
+import torch
+from lineprofiler.accounting import Profiler
+
+ready = []
+when = schedule(wait=1, warmup=3, active=2, repeat=1)
+with (
+    Profiler(sys.argv[1], backend="torch", backend_window=(3, 4)) as profiler,
+    profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=when,
+        on_trace_ready=lambda own: ready.append(len(own.events())),
+    ) as own,
+):
+    for _ in range(7):
+        with profiler.phase("iteration"):
+            torch.ones(8).sum()
+        own.step()
+assert ready and ready[0] > 0
+"""
+
+
+def test_a_schedule_of_torch_that_warms_up_goes_on_M1(child: Child, run_dir: Path) -> None:
+    pytest.importorskip("torch", reason="the package torch is not installed")
+    done = child.run(WARMS_UP, run_dir)
+    assert "torch.profiler, in the warmup of its schedule, is at work" in done.stderr
+    [found] = backends_of(run_dir)
+    assert found["state"] == "none"
+
+
 def test_the_plain_name_leads_to_the_newest_attempt_M1(run_dir: Path, tool: Tool) -> None:
     assert tool
     plain = run_dir / "backend" / "viztracer.json"

@@ -353,6 +353,62 @@ def test_begun_and_ended_a_thousand_times_TH05(program: Program) -> None:
     assert hits[9] >= 600
 
 
+OTHERS_ON_CODE = """
+import ctypes, gc, sys
+from lineprofiler._core import LineEngine
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+from program import main
+api = ctypes.pythonapi
+engine = LineEngine(folder, [], [], [], [])
+with engine:
+    main()
+# Indices before and after ours.
+request = getattr(api, "PyUnstable_Eval_RequestCodeExtraIndex", None) or api._PyEval_RequestCodeExtraIndex
+request.restype, request.argtypes = ctypes.c_ssize_t, [ctypes.c_void_p]
+index = request(None)
+put = getattr(api, "PyUnstable_Code_SetExtra", None) or api._PyCode_SetExtra
+put.restype, put.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p]
+def made():
+    names = {}
+    exec("def f():\\n    return 1\\n", names)
+    return names["f"]
+for how in range(3):
+    f = made()
+    if how < 2:
+        assert put(f.__code__, index, 1) == 0
+    if how > 0:
+        with engine:
+            f()
+    del f
+    gc.collect()
+"""
+
+
+def test_others_hang_things_on_code_objects_too(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(OTHERS_ON_CODE, tmp_path)
+
+
+def test_a_compiled_graph_is_not_broken_CV07(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program = Program(
+        tmp_path,
+        """
+        import torch
+        def f(x):
+            y = x + 1
+            return y * 2
+        def main():
+            compiled = torch.compile(f, fullgraph=True, backend="eager")
+            return [compiled(torch.ones(3)).sum().item() for _ in range(3)]
+        """,
+    )
+    with program.engine:
+        assert program.names["main"]() == [12.0] * 3
+    assert program.hits[8] >= 1
+
+
 # --- odd programs ------------------------------------------------------------------------------
 
 

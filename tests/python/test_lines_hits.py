@@ -404,6 +404,22 @@ def test_every_hit_of_four_threads_N4(program: Callable[[str], Program]) -> None
     assert measured.hits[5] == 400_000
 
 
+def test_threads_that_come_and_go_leave_their_hits(program: Callable[[str], Program]) -> None:
+    measured = program(
+        """
+        import threading
+        def work():
+            x = 1
+        def main():
+            for _ in range(300):
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join()
+        """
+    ).run()
+    assert measured.hits[4] == 300
+
+
 @pytest.mark.skipif(not MONITORING, reason="a trace function is set for threads that begin")
 def test_threads_that_ran_before_TH02(program: Callable[[str], Program]) -> None:
     measured = program(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from machine import MOUNTS, PRELUDE, as_nobody, within
+from machine import MOUNTS, PIDS, PRELUDE, as_nobody, within
 from samples_file import BYTES, CHARS, Samples, gaps, read_samples, samples_of
 
 from lineprofiler.accounting import Profiler, merge_run
@@ -222,6 +222,74 @@ def test_children_that_are_waited_for_H3_PR02(child: Child, run_dir: Path, n_thr
     if gaps(samples.rows) == 0:
         assert written == 6000
     assert samples.total("write_bytes") < 1_000_000
+
+
+# Two rows, with all of it between them. A child that is spawned leaves the keeper as it is.
+ONE_INTERVAL = """
+lasts = sys.argv[2] == "lasts"
+written, over = threading.Event(), threading.Event()
+def work():
+    write(here + "/thread", 5_000_000)
+    written.set()
+    if lasts:
+        over.wait()
+with Profiler(run_dir, snapshot_interval_s=1000, sample_interval_s=1000) as profiler:
+    with profiler.phase("a"):
+        thread = threading.Thread(target=work)
+        wait_until(lambda: taken(profiler) == 1)
+        thread.start()
+        written.wait()
+        if not lasts:
+            thread.join()
+        line = "head -c 3000000 /dev/zero >" + here + "/child"
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ)
+        assert os.waitpid(pid, 0)[1] == 0
+        write(here + "/main", 1000)
+over.set()
+"""
+
+
+@pytest.mark.parametrize("way", ["lasts", "ends"])
+def test_a_thread_between_two_rows_beside_a_child_H3_PR02(
+    child: Child, run_dir: Path, way: str
+) -> None:
+    """What a thread moved that no row has seen cannot be told from the child's: that is said."""
+    child.run(SAMPLING + ONE_INTERVAL, run_dir, way)
+    samples = samples_of(run_dir)
+    assert len(samples.rows) == 2
+    if way == "lasts":
+        assert gaps(samples.rows) == 0
+        assert samples.total("write_chars") == 5_001_000
+    else:
+        assert gaps(samples.rows) == 1
+
+
+REAPS_LATER = """
+with Profiler(run_dir, snapshot_interval_s=0.005, sample_interval_s=0.005) as profiler:
+    with profiler.phase("parent"):
+        let_sample(profiler)
+        for _ in range(5):
+            pid = os.fork()
+            if pid == 0:
+                write(here + "/child", 5_000_000)
+                os._exit(0)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            let_sample(profiler, 3)
+            assert os.waitpid(pid, 0)[1] == 0
+            let_sample(profiler, 3)
+tell(pid=os.getpid(), in_proc=int(os.readlink("/proc/self")))
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_in_a_pid_namespace_with_the_proc_of_another_PR02(child: Child, run_dir: Path) -> None:
+    """Where threads have other numbers, the keeper's own traffic is not the program's."""
+    code = SAMPLING.replace('simplefilter("error")', 'simplefilter("ignore")') + REAPS_LATER
+    pids = within("true", tuple(option for option in PIDS if option != "--mount-proc"))
+    found = child.json(code, run_dir, within=pids)
+    assert found["pid"] == 1
+    assert found["in_proc"] > 1
+    assert samples_of(run_dir).total("write_chars") == 0
 
 
 FORKS = """
