@@ -223,7 +223,10 @@ static struct lp_lines_code *make(struct lp_lines_engine *engine, PyCodeObject *
 
 static struct lp_lines_code *find_out(struct lp_lines_engine *engine, PyCodeObject *code, struct holder *holder)
 {
+    int collects = PyGC_Disable(); /* whom it frees, and whom it calls, may do with the engine as they like */
     struct lp_lines_code *known = make(engine, code);
+    if (collects)
+        PyGC_Enable();
     if (known && !holder)
         holder = hang_up(code);
     if (!known || !holder) {

@@ -225,15 +225,34 @@ static int take_in_block_file(struct lp_lines_engine *engine)
     return failed;
 }
 
-static int begin_session(struct lp_lines_engine *engine, struct lp_lines_probe *probe)
+static bool is_session(const struct lp_lines_engine *engine, uint64_t number)
+{
+    return lp_lines_running == engine && engine->session.number == number;
+}
+
+/* What runs meanwhile, such as a callback of the garbage collector, may have forked, and this be the child. */
+static int check_session(const struct lp_lines_engine *engine, uint64_t number)
+{
+    if (is_session(engine, number))
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "the process was forked while a LineProfiler began");
+    return -1;
+}
+
+static int begin_session(struct lp_lines_engine *engine, struct lp_lines_probe *probe, uint64_t number)
 {
     engine->costs = (struct lp_lines_costs){0};
-    if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || lp_lines_hooks_start(engine) < 0)
+    if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || check_session(engine, number) < 0)
         return -1;
-    if (lp_lines_costs_end(probe, &engine->costs) < 0 || lp_lines_hooks_arm_running(engine) < 0)
+    if (lp_lines_hooks_start(engine) < 0 || lp_lines_costs_end(probe, &engine->costs) < 0)
         return -1;
-    engine->session.began_ns = (int64_t)lp_wall_ns();
-    return begin_block(engine);
+    if (check_session(engine, number) < 0 || lp_lines_hooks_arm_running(engine) < 0)
+        return -1;
+    int64_t began_ns = (int64_t)lp_wall_ns();
+    if (begin_block(engine) < 0)
+        return -1;
+    engine->session.began_ns = began_ns;
+    return 0;
 }
 
 /* So that what an event costs is now what it will be, and the thread's CPU clock is read without the kernel. */
@@ -260,11 +279,12 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
     get_clocks_ready();
     if (refuse_to_start() < 0) /* another thread came first */
         return -1;
-    engine->session = (struct lp_lines_session){.tool = -1, .number = ++sessions};
+    uint64_t number = ++sessions;
+    engine->session = (struct lp_lines_session){.tool = -1, .number = number};
     lp_lines_running = engine;
-    lp_lines_session = sessions;
-    int result = begin_session(engine, &probe);
-    if (result < 0) {
+    lp_lines_session = number;
+    int result = begin_session(engine, &probe, number);
+    if (result < 0 && is_session(engine, number)) {
         lp_lines_hooks_stop(engine);
         end_session(engine);
     }
@@ -272,13 +292,20 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
     return result;
 }
 
+bool lp_lines_engine_runs(const struct lp_lines_engine *engine)
+{
+    return lp_lines_running == engine && engine->session.began_ns != 0;
+}
+
 int lp_lines_engine_stop(struct lp_lines_engine *engine)
 {
-    if (lp_lines_running != engine)
+    if (!lp_lines_engine_runs(engine))
         return 0;
     set_block_line_right(engine);
     end_threads(engine);
+    lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
     engine->blocks_ns += (int64_t)lp_wall_ns() - engine->session.began_ns;
+    engine->session.began_ns = 0;
     if (engine->session.thread)
         engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
     lp_lines_hooks_stop(engine);

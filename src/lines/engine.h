@@ -73,10 +73,11 @@ struct lp_lines_costs {
 /* What is going on since start. */
 struct lp_lines_session {
     uint64_t number;
-    int64_t began_ns, overhead_q8; /* That of the thread, when it began. */
-    const void *block_frame;       /* The frame that the block is in; NULL: none is profiled. */
-    struct lp_line *block_line;    /* The line of its `with`, */
-    uint64_t block_line_hits;      /* and what it had then. */
+    int64_t began_ns;           /* 0: it is beginning or ending. */
+    int64_t overhead_q8;        /* That of the thread, when it began. */
+    const void *block_frame;    /* The frame that the block is in; NULL: none is profiled. */
+    struct lp_line *block_line; /* The line of its `with`, */
+    uint64_t block_line_hits;   /* and what it had then. */
     struct lp_lines_thread *thread;
     int tool;              /* monitoring: its number; -1: none */
     PyObject *monitoring;  /* Owned: sys.monitoring */
@@ -116,6 +117,8 @@ int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder);
 void lp_lines_engine_free(struct lp_lines_engine *engine);
 /* Begins a session: all threads, all frames. frame: that of the block. */
 int lp_lines_engine_start(struct lp_lines_engine *engine);
+/* Whether it has begun, and is not ending. */
+bool lp_lines_engine_runs(const struct lp_lines_engine *engine);
 /* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind. */
 int lp_lines_engine_stop(struct lp_lines_engine *engine);
 /* Forgets all figures. */

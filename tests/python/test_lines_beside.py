@@ -567,3 +567,41 @@ def test_an_engine_that_goes_leaves_its_code(tmp_path: Path) -> None:
             program.names["main"]()
         assert {n: h for *_, lines in engine.results() for n, h, *_ in lines if h} == HITS
         del engine
+
+
+ENDED_BY_COLLECTIONS = """
+import gc, os, sys
+from lineprofiler import _core
+from lineprofiler._core import LineEngine
+sys.path.insert(0, sys.argv[1])
+from program import main
+os.register_at_fork(after_in_child=_core.lines_after_fork)
+engine = LineEngine(sys.argv[1], [], [], [], [])
+gc.set_threshold(1)
+gc.callbacks.append(lambda phase, info: engine.__exit__(None, None, None))
+for _ in range(20):
+    with engine:
+        main()
+assert not engine.running
+parent, children = os.getpid(), []
+def fork(phase, info):
+    if os.getpid() == parent and len(children) < 4:
+        children.append(os.fork())
+gc.callbacks[:] = [fork]
+try:
+    with engine:
+        main()
+except RuntimeError as error:
+    assert os.getpid() != parent and "was forked" in str(error), error
+gc.callbacks.clear()
+assert not engine.running
+if os.getpid() == parent:
+    assert {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children} == {0}
+with engine:
+    main()
+"""
+
+
+def test_what_collections_run_may_end_it_or_fork(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(ENDED_BY_COLLECTIONS, tmp_path)
