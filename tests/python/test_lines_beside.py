@@ -605,3 +605,34 @@ with engine:
 def test_what_collections_run_may_end_it_or_fork(child: Child, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SOURCE)
     child.run(ENDED_BY_COLLECTIONS, tmp_path)
+
+
+class Odd(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise KeyError(self)
+
+
+@pytest.mark.parametrize(
+    ("names", "measured"),
+    [
+        ({"co_qualname": "inner\udc80\ud800"}, True),
+        ({"co_filename": "{}/program\udc80.py"}, True),
+        ({"co_filename": "{}/program\ud800.py"}, False),
+        ({"co_filename": "{}/program\0.py"}, False),
+        ({"co_filename": Odd("{}/program.py")}, True),
+    ],
+    ids=["function", "bytes", "no file", "zero", "subclass"],
+)
+def test_names_of_any_kind(tmp_path: Path, names: dict[str, str], measured: bool) -> None:
+    program = Program(tmp_path)
+    names = {key: type(name)(name.format(tmp_path)) for key, name in names.items()}
+    inner = program.names["inner"]
+    inner.__code__ = inner.__code__.replace(**names)
+    engine = LineEngine(tmp_path, [], [], [], ["inner*"])
+    with engine:
+        inner(10)
+    rows = engine.results()
+    assert bool(rows) is measured
+    assert all(type(row[0]) is type(row[1]) is str for row in rows)
