@@ -636,3 +636,28 @@ def test_names_of_any_kind(tmp_path: Path, names: dict[str, str], measured: bool
     rows = engine.results()
     assert bool(rows) is measured
     assert all(type(row[0]) is type(row[1]) is str for row in rows)
+
+
+REFUSED = """
+import sys
+from lineprofiler._core import LineEngine
+engine = LineEngine(sys.argv[1], [], [], [], [])
+refuses = True
+def audit(event, arguments):
+    global refuses
+    if event == "sys.monitoring.register_callback" and arguments == (None,) and refuses:
+        refuses = False
+        raise PermissionError
+sys.addaudithook(audit)
+with engine:
+    pass
+assert not refuses
+sys.monitoring.use_tool_id(4, "looks")
+left = [n for n in range(17) if sys.monitoring.register_callback(4, 1 << n, None)]
+assert left == [0], left
+"""
+
+
+@only_monitoring
+def test_a_callback_that_may_not_go_does_not_keep_the_others(child: Child, tmp_path: Path) -> None:
+    child.run(REFUSED, tmp_path)
