@@ -221,11 +221,13 @@ static struct lp_lines_code *make(struct lp_lines_engine *engine, PyCodeObject *
     known->waits = (code->co_flags & COROUTINES) != 0;
     known->hidden = PyUnicode_CompareWithASCIIString(code->co_filename, LP_LINES_OWN_FILE) == 0;
     known->inside = known->hidden || judge(engine, known);
-    if (known->inside && read_lines(known) < 0) {
-        free_code(known);
-        return NULL;
-    }
-    return known;
+    lp_lines_room(LP_LINES_ROOM);
+    int failed = known->inside ? read_lines(known) : 0;
+    lp_lines_room(-LP_LINES_ROOM);
+    if (!failed)
+        return known;
+    free_code(known);
+    return NULL;
 }
 
 static struct lp_lines_code *find_out(struct lp_lines_engine *engine, PyCodeObject *code, struct holder *holder)

@@ -100,6 +100,19 @@ struct lp_lines_engine {
     uint64_t events;     /* and events of all threads. */
 };
 
+/* The limit of recursion is the program's: what we ask of the interpreter may take calls beyond it. To be taken back. */
+#define LP_LINES_ROOM 64
+static inline void lp_lines_room(int calls)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    PyThreadState_Get()->recursion_remaining += calls;
+#elif PY_VERSION_HEX < 0x030E0000
+    PyThreadState_Get()->c_recursion_remaining += calls;
+#else
+    (void)calls;
+#endif
+}
+
 /* The one that runs; NULL: none does. */
 extern struct lp_lines_engine *lp_lines_running;
 /* Its session; 0: none. No two are alike. */

@@ -245,7 +245,10 @@ int lp_lines_hooks_start(struct lp_lines_engine *engine)
 
 int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *code)
 {
-    return set_local_events(&engine->session, code->code, OF_A_CODE);
+    lp_lines_room(LP_LINES_ROOM);
+    int failed = set_local_events(&engine->session, code->code, OF_A_CODE);
+    lp_lines_room(-LP_LINES_ROOM);
+    return failed;
 }
 
 /* Frames of other threads as well: they cannot run while we look. */
@@ -285,6 +288,7 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
 {
     struct lp_lines_session *session = &engine->session;
     PyObject *raised = PyErr_GetRaisedException();
+    lp_lines_room(LP_LINES_ROOM);
     if (session->tool >= 0) {
         if (set_events(session, 0) < 0)
             PyErr_Clear();
@@ -294,6 +298,7 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
             PyErr_Clear();
     }
     session->tool = -1;
+    lp_lines_room(-LP_LINES_ROOM);
     PyErr_SetRaisedException(raised);
 }
 

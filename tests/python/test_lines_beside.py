@@ -6,6 +6,7 @@ import cProfile
 import sys
 import textwrap
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -661,3 +662,35 @@ assert left == [0], left
 @only_monitoring
 def test_a_callback_that_may_not_go_does_not_keep_the_others(child: Child, tmp_path: Path) -> None:
     child.run(REFUSED, tmp_path)
+
+
+@pytest.mark.parametrize("by_c", [False, True])
+def test_at_the_limit_of_recursion_LN19(tmp_path: Path, by_c: bool) -> None:
+    call = "list(map(deep, [then]))" if by_c else "deep(then)"
+    program = Program(
+        tmp_path,
+        f"""
+        def deep(then):
+            try:
+                {call}
+            except RecursionError:
+                then()
+        def seen_there_first():
+            pass
+        """,
+    )
+    before = sys.getrecursionlimit()
+    deep = program.names["deep"]
+    try:
+        if by_c:  # which has a limit of its own from Python 3.12 on
+            sys.setrecursionlimit(20000 if MONITORING else 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with program.engine:
+                deep(program.names["seen_there_first"])
+        program.engine.__enter__()
+        deep(program.engine.__exit__)
+    finally:
+        sys.setrecursionlimit(before)
+    assert not program.engine.running
+    assert program.hits[8] == 1
