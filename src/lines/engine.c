@@ -188,6 +188,7 @@ static void end_session(struct lp_lines_engine *engine)
     threads_free(engine);
     Py_CLEAR(engine->session.monitoring);
     Py_CLEAR(engine->session.disable);
+    Py_CLEAR(engine->session.threading);
     Py_CLEAR(engine->session.thread_hook);
 }
 

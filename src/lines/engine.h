@@ -82,7 +82,8 @@ struct lp_lines_session {
     int tool;              /* monitoring: its number; -1: none */
     PyObject *monitoring;  /* Owned: sys.monitoring */
     PyObject *disable;     /* Owned: sys.monitoring.DISABLE */
-    PyObject *thread_hook; /* Owned: threading's trace hook of before */
+    PyObject *threading;   /* tracing: owned, its names, */
+    PyObject *thread_hook; /* and its trace hook of before */
 };
 
 struct lp_lines_engine {

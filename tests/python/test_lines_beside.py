@@ -694,3 +694,27 @@ def test_at_the_limit_of_recursion_LN19(tmp_path: Path, by_c: bool) -> None:
         sys.setrecursionlimit(before)
     assert not program.engine.running
     assert program.hits[8] == 1
+
+
+@pytest.mark.skipif(MONITORING, reason="threads are found without a hook")
+def test_an_interrupt_leaves_no_hook_of_threads(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, program.engine:
+        # As if a signal came when they are called.
+        patched.setattr(threading, "settrace", interrupted)
+        patched.setattr(threading, "gettrace", interrupted)
+    assert threading.gettrace() is None
+
+
+def test_a_trace_function_of_threads_that_is_set_in_the_block_stays(program: Program) -> None:
+    tracer = Tracer(program.path)
+    try:
+        with program.engine:
+            threading.settrace(tracer)
+        assert threading.gettrace() is tracer
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
