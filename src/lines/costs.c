@@ -50,12 +50,13 @@ static PyObject *run_source(void)
     return names;
 }
 
+/* A signal's handler may raise in the middle. */
 static int measure(struct lp_lines_probe *probe, struct lp_lines_costs *took)
 {
     PyObject *lines = PyDict_GetItemString(probe->names, "lines"), *calls = PyDict_GetItemString(probe->names, "calls");
-    took->line_q8 = lines ? fastest(lines) : -1;
-    took->call_q8 = calls ? fastest(calls) : -1;
-    return took->line_q8 < 0 || took->call_q8 < 0 ? -1 : 0;
+    if (!lines || !calls || (took->line_q8 = fastest(lines)) < 0 || (took->call_q8 = fastest(calls)) < 0)
+        return -1;
+    return 0;
 }
 
 int lp_lines_costs_begin(struct lp_lines_probe *probe)

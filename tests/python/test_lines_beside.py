@@ -718,3 +718,21 @@ def test_a_trace_function_of_threads_that_is_set_in_the_block_stays(program: Pro
         assert threading.gettrace() is tracer
     finally:
         threading.settrace(None)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_while_it_begins(program: Program) -> None:
+    def interrupt(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "lines":  # with which it measures itself
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.engine.__enter__()
+    finally:
+        sys.setprofile(None)
+    assert not program.engine.running
+    with program.engine:
+        program.names["main"]()
+    assert program.hits == HITS
