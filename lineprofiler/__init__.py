@@ -18,7 +18,7 @@ else:
         import importlib
 
         if name == "__version__":
-            globals()[name] = importlib.import_module("lineprofiler._core").__version__
+            globals()[name] = __getattr__("_core").__version__
             return globals()[name]
         if name == "_core":
             try:
