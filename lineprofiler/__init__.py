@@ -1,28 +1,61 @@
-"""Where the time of a multi-process training run goes.
+"""Where the time of a multi-process training run goes, and that of a block of code, by lines.
 
 `lineprofiler.accounting` records phases that the program names, `lineprofiler.testing` asserts on
-what was recorded. Both are imported when first used, and so is the native core.
+what was recorded; `LineProfiler` measures lines. All are imported when first used, and so is the
+native core.
 
 To pytest, which would else warn when this is imported before its plugin: PYTEST_DONT_REWRITE.
 """
 
-__all__ = ["__version__", "accounting", "testing"]
+__all__ = [
+    "LineProfiler",
+    "__version__",
+    "accounting",
+    "lines",
+    "start_profiling",
+    "stop_profiling",
+    "testing",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lineprofiler import accounting, testing
+    from typing import Any
+
+    from lineprofiler import accounting, lines, testing
     from lineprofiler._core import __version__
+    from lineprofiler.lines import LineProfiler, start_profiling, stop_profiling
 else:
+    _HOMES = {
+        "__version__": "_core",
+        "LineProfiler": "lines",
+        "start_profiling": "lines",
+        "stop_profiling": "lines",
+    }
 
     def __getattr__(name):
         import importlib
 
-        if name == "__version__":
-            globals()[name] = importlib.import_module("lineprofiler._core").__version__
-            return globals()[name]
-        if name in ("accounting", "testing"):
+        if name in _HOMES:
+            home = importlib.import_module(f"lineprofiler.{_HOMES[name]}")
+            return globals().setdefault(name, getattr(home, name))
+        if name == "_core":
+            try:
+                return importlib.import_module("lineprofiler._core")
+            except ModuleNotFoundError:
+                raise ImportError(
+                    f"{__path__[0]!r} holds the sources of lineprofiler only, and hides what is "
+                    "installed: start the program in another folder, or install lineprofiler first"
+                ) from None
+        if name in ("accounting", "lines", "testing"):
             return importlib.import_module(f"lineprofiler.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
         return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(ipython: "Any") -> None:
+    """Give an IPython shell the magic %%lineprofile: ``%load_ext lineprofiler`` calls this."""
+    from lineprofiler import _lines_magic
+
+    _lines_magic.load(ipython)

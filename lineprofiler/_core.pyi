@@ -161,5 +161,55 @@ def hist_quantile(counts: dict[int, int], q: float, /) -> float:
 def hist_bounds(bucket: int, /) -> tuple[int, int]:
     """Return the first ns of a bucket and its width."""
 
+class LineEngine:
+    """Measures lines; the base of lines.LineProfiler. See src/python/line_engine.c."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        outside: list[str],
+        include: list[str],
+        exclude: list[str],
+        functions: list[str],
+    ) -> None: ...
+    @property
+    def running(self) -> bool:
+        """Whether it measures at this moment."""
+    def __enter__(self) -> Self:
+        """Begin to measure. RuntimeError if a LineProfiler runs already."""
+    def __exit__(self, *exception: object) -> None:
+        """Cease to measure."""
+    def clear(self) -> None:
+        """Forget all that was measured. RuntimeError: it is running."""
+    def region_enter(self, name: str, /) -> int:
+        """Begin a region on this thread; return what region_exit() is to be given."""
+    def region_exit(self, session: int, /) -> None:
+        """End the innermost region."""
+    def results(
+        self,
+    ) -> list[tuple[str, str, int, tuple[str, ...], int, int, int, list[tuple[int, ...]]]]:
+        """Return the figures of each code object and region. Times are ns.
+
+        Each is (file, qualified name, first line, regions, calls, wall, CPU, lines), a line
+        (number, hits, own wall, own CPU, wall, CPU, awaited, awaiting at most).
+        """
+    def totals(self) -> dict[str, Any]:
+        """Return figures of the whole."""
+
+def lines_after_fork() -> None:
+    """In a forked child: no session goes on there."""
+
+def show_duration(ns: float, /) -> str:
+    """Return a time as the report shows it: 9.4ms."""
+
+def show_share(fraction: float, /) -> str:
+    """Return a fraction as the report shows it: 82.9%."""
+
+def show_percent(fraction: float, /) -> str:
+    """Return a fraction as the report shows it in whole percent: 18%."""
+
+def show_text(text: str, /) -> tuple[str, int]:
+    """Return a text as a table can show it, and the columns that it takes there."""
+
 def cli(argv: list[str], /) -> int:
     """Run one command line, argv[0] being the command's name; return its exit status."""

@@ -13,7 +13,7 @@
 #include "report/label.h"
 
 static const struct lp_cli_command *const commands[] = {
-    &lp_cli_report, &lp_cli_compare, &lp_cli_top, &lp_cli_where, &lp_cli_export, NULL,
+    &lp_cli_report, &lp_cli_compare, &lp_cli_top, &lp_cli_where, &lp_cli_export, &lp_cli_run_command, NULL,
 };
 #define COMMANDS_MAX 16 /* That a slip is compared with. */
 

@@ -21,9 +21,13 @@ enum lp_cli_status {
     LP_CLI_WRONG = 2 /* Wrong usage, or no report could be made; one line on err says why. */
 };
 
+struct lp_cli_command;
+
 /* Where a command talks to. */
 struct lp_cli {
     FILE *out, *err; /* Borrowed. */
+    /* What a command that is Python's is handed over to; NULL: nothing. See interpreter.h. */
+    int (*run_by_python)(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv);
 };
 
 /* Runs one command line as main() would and returns its exit status; out and err are the standard streams. */

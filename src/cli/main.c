@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/interpreter.h"
 
 /* A stream that the shell closed (`>&-`) must stay unusable: else the next file to be opened takes
    its number, and what was meant for the stream goes there. */
@@ -18,5 +18,6 @@ int main(int argc, char **argv)
     hold_closed_streams();
     signal(SIGPIPE, SIG_IGN); /* A reader that went away is an error to handle, as in Python, where
                                  it is never raised. */
-    return lp_cli_main(argc, argv);
+    const struct lp_cli cli = {.out = stdout, .err = stderr, .run_by_python = lp_cli_run_by_python};
+    return lp_cli_run(&cli, argc, argv);
 }

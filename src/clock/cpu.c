@@ -50,11 +50,12 @@ struct section {
     uint64_t start_ip, post_commit_offset, abort_ip;
 } __attribute__((aligned(32)));
 
-/* Which of them stands tells whose token it is. Readers of one thread take them in turn: after so many, two share one. */
+/* Which of them stands tells whose token it is. Recorders of one thread take them in turn, but for the first, which is
+   the line profiler's: after so many, two share one. */
 #define SECTIONS 16
 
 static struct section sections[SECTIONS];
-static __thread unsigned readers_of_thread __attribute__((tls_model("initial-exec")));
+static __thread unsigned recorders_of_thread __attribute__((tls_model("initial-exec")));
 static _Atomic uint64_t no_slot; /* stays 0, which is never the token */
 static ptrdiff_t area_offset;    /* from the thread pointer; 0: no area */
 static _Atomic int mode = -1;
@@ -119,10 +120,11 @@ const char *lp_cpu_mode_name(void)
     return names[lp_cpu_mode()];
 }
 
-void lp_cpu_init(struct lp_cpu *cpu)
+void lp_cpu_init(struct lp_cpu *cpu, enum lp_cpu_reader reader)
 {
+    unsigned section = reader == LP_CPU_OF_LINES ? 0 : 1 + recorders_of_thread++ % (SECTIONS - 1);
     memset(cpu, 0, sizeof *cpu);
-    cpu->token = (uint64_t)(uintptr_t)&sections[readers_of_thread++ % SECTIONS];
+    cpu->token = (uint64_t)(uintptr_t)&sections[section];
     cpu->token_slot = &no_slot;
     if (lp_cpu_mode() != LP_CPU_PLAIN)
         cpu->token_slot = (_Atomic uint64_t *)(void *)(area() + RSEQ_CS_OFFSET);

@@ -62,8 +62,9 @@ void lp_cpu_open(void);
 enum lp_cpu_mode lp_cpu_mode(void);
 /* "token", "bounded" or "plain". */
 const char *lp_cpu_mode_name(void);
-/* Prepares the calling thread's state. */
-void lp_cpu_init(struct lp_cpu *cpu);
+/* Prepares the calling thread's state. The line profiler, of which one runs at a time, has a token of its own. */
+enum lp_cpu_reader { LP_CPU_OF_RECORDER, LP_CPU_OF_LINES };
+void lp_cpu_init(struct lp_cpu *cpu, enum lp_cpu_reader reader);
 /* Moves the process from bounded to token if the kernel clears the token on sleeps; sleeps for about a millisecond in
    all. To be called by a thread with all signals blocked. */
 void lp_cpu_prove(void);
@@ -72,23 +73,30 @@ bool lp_cpu_of_thread(uint64_t tid, uint64_t *cpu_ns);
 
 struct lp_reading lp_cpu_resync(struct lp_cpu *cpu, enum lp_edge edge);
 
+/* Both clocks without a system call; false if the real CPU clock is due. */
+LP_ALWAYS_INLINE bool lp_cpu_extrapolate(struct lp_cpu *cpu, struct lp_reading *now)
+{
+    now->wall_ns = lp_wall_ns();
+    atomic_signal_fence(memory_order_seq_cst); /* the token must stand after the reading, not only before */
+    if (LP_UNLIKELY(atomic_load_explicit(cpu->token_slot, memory_order_relaxed) != cpu->token ||
+                    now->wall_ns >= cpu->valid_until_ns))
+        return false;
+    if (cpu->bounded && now->wall_ns + LP_CPU_BOUND_NS < cpu->resync_ns)
+        cpu->valid_until_ns = now->wall_ns + LP_CPU_BOUND_NS;
+    now->cpu_ns = now->wall_ns - cpu->ahead_ns;
+    if (LP_UNLIKELY((int64_t)(now->cpu_ns - cpu->last_ns) < 0))
+        now->cpu_ns = cpu->last_ns;
+    cpu->last_ns = now->cpu_ns;
+    return true;
+}
+
 /* Both clocks at one moment. Where the real CPU clock must be read, its cost falls outside the phase: before the
    moment when entering, after it when leaving - unless the thread was preempted there: that wait is the leaving
    phase's, whose running used up the slice. */
 LP_ALWAYS_INLINE struct lp_reading lp_cpu_read(struct lp_cpu *cpu, enum lp_edge edge)
 {
-    struct lp_reading now = {.wall_ns = lp_wall_ns()};
-    atomic_signal_fence(memory_order_seq_cst); /* the token must stand after the reading, not only before */
-    if (LP_UNLIKELY(atomic_load_explicit(cpu->token_slot, memory_order_relaxed) != cpu->token ||
-                    now.wall_ns >= cpu->valid_until_ns))
-        return lp_cpu_resync(cpu, edge);
-    if (cpu->bounded && now.wall_ns + LP_CPU_BOUND_NS < cpu->resync_ns)
-        cpu->valid_until_ns = now.wall_ns + LP_CPU_BOUND_NS;
-    now.cpu_ns = now.wall_ns - cpu->ahead_ns;
-    if (LP_UNLIKELY((int64_t)(now.cpu_ns - cpu->last_ns) < 0))
-        now.cpu_ns = cpu->last_ns;
-    cpu->last_ns = now.cpu_ns;
-    return now;
+    struct lp_reading now;
+    return LP_LIKELY(lp_cpu_extrapolate(cpu, &now)) ? now : lp_cpu_resync(cpu, edge);
 }
 
 #endif

@@ -137,6 +137,19 @@ static uint64_t take_pair(uint64_t now)
     return now;
 }
 
+void lp_wall_warm_up(void)
+{
+#if LP_HAVE_TSC
+    const struct timespec nap = {.tv_nsec = FIRST_BASE_NS / 4};
+    for (int i = 0; i < 16 && lp_wall_source() == LP_WALL_TSC; i++) {
+        lp_wall_ns();
+        if (atomic_load_explicit(&lp_wall_map.valid_ticks, memory_order_relaxed) != 0)
+            return;
+        nanosleep(&nap, NULL);
+    }
+#endif
+}
+
 uint64_t lp_wall_slow_ns(void)
 {
     uint64_t now = vdso_ns(CLOCK_MONOTONIC);

@@ -68,6 +68,8 @@ enum lp_wall_source { LP_WALL_VDSO, LP_WALL_TSC };
    where the machine allows it (for tests). Not thread-safe against itself; readings may run meanwhile. */
 void lp_wall_open(void);
 enum lp_wall_source lp_wall_source(void);
+/* Waits until readings are cheap: some milliseconds in a process that has just begun to read the clock, else not at all. */
+void lp_wall_warm_up(void);
 /* "tsc" or "vdso". */
 const char *lp_wall_source_name(void);
 /* How often the map and CLOCK_MONOTONIC disagreed beyond any slew, since the process began. */

@@ -119,7 +119,7 @@ static int core_exec(PyObject *module)
     struct lpy_state *state = lpy_state_of(module);
     state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
     if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 || lpy_phase_add_type(module) < 0 ||
-        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0)
+        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0 || lpy_line_engine_add_type(module) < 0)
         return -1;
     state->run_error =
         PyErr_NewExceptionWithDoc("lineprofiler.accounting.RunError", run_error_doc, PyExc_ValueError, NULL);
@@ -264,6 +264,26 @@ PyDoc_STRVAR(hist_bounds_doc, "hist_bounds($module, bucket, /)\n"
                               "--\n\n"
                               "The first ns of a bucket and its width.");
 
+PyDoc_STRVAR(show_duration_doc, "show_duration($module, ns, /)\n"
+                                "--\n\n"
+                                "Return a time as the report shows it: 9.4ms.");
+
+PyDoc_STRVAR(show_share_doc, "show_share($module, fraction, /)\n"
+                             "--\n\n"
+                             "Return a fraction as the report shows it: 82.9%.");
+
+PyDoc_STRVAR(show_percent_doc, "show_percent($module, fraction, /)\n"
+                               "--\n\n"
+                               "Return a fraction as the report shows it in whole percent: 18%.");
+
+PyDoc_STRVAR(show_text_doc, "show_text($module, text, /)\n"
+                            "--\n\n"
+                            "Return a text as a table can show it, and the columns that it takes there.");
+
+PyDoc_STRVAR(lines_after_fork_doc, "lines_after_fork($module, /)\n"
+                                   "--\n\n"
+                                   "End a LineProfiler's session in a forked child.");
+
 static PyMethodDef core_methods[] = {
     {"phase", (PyCFunction)(void (*)(void))core_phase, METH_FASTCALL | METH_KEYWORDS, phase_doc},
     {"count", (PyCFunction)(void (*)(void))core_count, METH_FASTCALL | METH_KEYWORDS, count_doc},
@@ -277,7 +297,12 @@ static PyMethodDef core_methods[] = {
     {"compare_runs", lpy_compare_runs, METH_VARARGS, compare_runs_doc},
     {"hist_quantile", lpy_hist_quantile, METH_VARARGS, hist_quantile_doc},
     {"hist_bounds", lpy_hist_bounds, METH_O, hist_bounds_doc},
+    {"show_duration", lpy_show_duration, METH_O, show_duration_doc},
+    {"show_share", lpy_show_share, METH_O, show_share_doc},
+    {"show_percent", lpy_show_percent, METH_O, show_percent_doc},
+    {"show_text", lpy_show_text, METH_O, show_text_doc},
     {"cli", core_cli, METH_O, cli_doc},
+    {"lines_after_fork", lpy_lines_after_fork, METH_NOARGS, lines_after_fork_doc},
     {NULL, NULL, 0, NULL},
 };
 

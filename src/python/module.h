@@ -22,6 +22,7 @@
  *  parts.c     what a Phase was made of, for pickling
  *  names.c     from a str to the name's number
  *  thread_name.c  the calling thread's name
+ *  line_engine.c  LineEngine, the base class of lineprofiler.LineProfiler
  *  args.c      arguments of the vectorcall methods
  *  module.c    the module, its state and its functions
  *
@@ -176,6 +177,10 @@ LPY_RAISES_NEG int lpy_recorder_add_type(PyObject *module);
 LPY_RAISES_NEG int lpy_phase_add_type(PyObject *module);
 LPY_RAISES_NEG int lpy_entry_add_type(PyObject *module);
 LPY_RAISES_NEG int lpy_boundary_add_type(PyObject *module);
+LPY_RAISES_NEG int lpy_line_engine_add_type(PyObject *module);
+
+/* line_engine.c: what os.register_at_fork() is given. */
+PyObject *lpy_lines_after_fork(PyObject *module, PyObject *unused);
 
 /* The methods and functions phase() and count(); recorder NULL: nothing is installed. */
 PyObject *lpy_phase_with_arguments(struct lpy_state *state, struct lpy_recorder *recorder, PyObject *const *args,
@@ -280,6 +285,10 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args);
 PyObject *lpy_run_usage(const struct lp_run *run);
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
+PyObject *lpy_show_duration(PyObject *module, PyObject *ns);
+PyObject *lpy_show_share(PyObject *module, PyObject *fraction);
+PyObject *lpy_show_percent(PyObject *module, PyObject *fraction);
+PyObject *lpy_show_text(PyObject *module, PyObject *text);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
 /* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. With

@@ -133,7 +133,7 @@ static struct lp_thread *claim_locked(struct lp_recorder *recorder, lp_name_id n
     thread->posted = 0;
     thread->host_version = thread->host_since_cpu_ns = 0;
     thread->last_wall_ns = 0;
-    lp_cpu_init(&thread->cpu);
+    lp_cpu_init(&thread->cpu, LP_CPU_OF_RECORDER);
     LP_SET(thread->slot->name, name_ref);
     LP_SET(thread->slot->tid, (uint64_t)gettid());
     LP_SET(thread->slot->alive, 1);

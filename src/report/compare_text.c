@@ -115,9 +115,12 @@ static void verdict(struct lp_report_page *page, const struct lp_compare *compar
         add(page, line);
     }
     lp_report_page_style(page, LP_STYLE_PLAIN);
-    snprintf(line, sizeof line, " %s in both runs, %s tested.",
-             lp_report_text_plural(compare->n_both, "phase", "phases").text, lp_report_count(compare->n_tested).text);
-    add(page, line);
+    if (compare->n_both > 0) {
+        snprintf(line, sizeof line, " %s in both runs, %s tested.",
+                 lp_report_text_plural(compare->n_both, "phase", "phases").text,
+                 lp_report_count(compare->n_tested).text);
+        add(page, line);
+    }
     lp_report_page_end(page);
 }
 

@@ -104,14 +104,61 @@ void lp_report_page_line(struct lp_report_page *page, enum lp_report_style style
     lp_report_page_end(page);
 }
 
-void lp_report_page_room(struct lp_report_page *page, size_t columns, size_t indent)
+/* In the style of the one before. */
+static void new_line(struct lp_report_page *page, size_t indent)
 {
-    if (page->column + columns <= page->width || page->column <= indent)
-        return;
     enum lp_report_style style = page->style;
     lp_report_page_end(page);
     lp_report_page_style(page, style);
     lp_report_page_to(page, indent);
+}
+
+void lp_report_page_room(struct lp_report_page *page, size_t columns, size_t indent)
+{
+    if (page->column + columns > page->width && page->column > indent)
+        new_line(page, indent);
+}
+
+/* What stands after the last blank of this line opens a new one, unless it would stand where it does now. */
+static void carry(struct lp_report_page *page, size_t indent)
+{
+    const char *line = page->line.bytes;
+    size_t at = page->line.len, owed = page->owed;
+    while (at > 0 && line[at - 1] != ' ')
+        at--;
+    size_t columns = at > 0 ? lp_report_columns(line + at, page->line.len - at) : 0;
+    if (at == 0 || page->column - owed <= indent + columns)
+        return;
+    struct lp_buffer tail = {0};
+    if (lp_buffer_put(&tail, line + at, page->line.len - at) == 0) {
+        while (at > 0 && line[at - 1] == ' ')
+            at--;
+        page->line.len = at;
+        new_line(page, indent);
+        pay(page);
+        if (lp_buffer_put(&page->line, tail.bytes, tail.len) != 0)
+            lp_report_fail(page->sink, -ENOMEM);
+        page->column += columns;
+        owe(page, owed);
+    }
+    free(tail.bytes);
+}
+
+void lp_report_page_fit(struct lp_report_page *page, size_t indent)
+{
+    if (page->column - page->owed > page->width)
+        carry(page, indent);
+}
+
+void lp_report_page_word(struct lp_report_page *page, const char *bytes, size_t len, size_t indent)
+{
+    size_t columns = lp_report_columns(bytes, len);
+    lp_report_page_fit(page, indent);
+    if (page->owed > 0)
+        lp_report_page_room(page, columns, indent);
+    else if (page->column + columns > page->width)
+        carry(page, indent);
+    lp_report_page_label(page, bytes, len, SIZE_MAX);
 }
 
 void lp_report_page_words(struct lp_report_page *page, const char *bytes, size_t len, size_t indent)
@@ -119,8 +166,8 @@ void lp_report_page_words(struct lp_report_page *page, const char *bytes, size_t
     for (size_t at = 0; at < len;) {
         const char *blank = memchr(bytes + at, ' ', len - at);
         size_t word = blank != NULL ? (size_t)(blank - bytes) - at : len - at;
-        lp_report_page_room(page, lp_report_columns(bytes + at, word), indent);
-        lp_report_page_label(page, bytes + at, word, SIZE_MAX);
+        if (word > 0)
+            lp_report_page_word(page, bytes + at, word, indent);
         at += word;
         if (blank != NULL) {
             owe(page, 1);

@@ -46,8 +46,13 @@ void lp_report_page_end(struct lp_report_page *page);
 void lp_report_page_rule(struct lp_report_page *page);
 /* A whole line of its own. */
 void lp_report_page_line(struct lp_report_page *page, enum lp_report_style style, const char *text);
-/* Words from here on, broken at blanks, further lines beginning at column `indent`; the line stays open. */
+/* Words from here on, broken at blanks, further lines beginning at column `indent`; the line stays open. What has no blank
+   before it stays with the word that it follows. */
 void lp_report_page_words(struct lp_report_page *page, const char *bytes, size_t len, size_t indent);
+/* One of them: its blanks break no line. */
+void lp_report_page_word(struct lp_report_page *page, const char *bytes, size_t len, size_t indent);
+/* Takes what was written last to a new line if it stands beyond the end of this one. */
+void lp_report_page_fit(struct lp_report_page *page, size_t indent);
 /* Opens a new line at `indent` unless `columns` more fit on this one. */
 void lp_report_page_room(struct lp_report_page *page, size_t columns, size_t indent);
 

@@ -100,8 +100,14 @@ void lp_report_text_note(struct lp_report_page *page, const char *text)
     lp_report_page_words(page, text, strlen(text), NOTE_INDENT);
 }
 
+void lp_report_text_note_figure(struct lp_report_page *page, const char *figure)
+{
+    lp_report_page_word(page, figure, strlen(figure), NOTE_INDENT);
+}
+
 void lp_report_text_note_end(struct lp_report_page *page)
 {
+    lp_report_page_fit(page, NOTE_INDENT);
     lp_report_page_end(page);
 }
 

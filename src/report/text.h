@@ -48,6 +48,7 @@ size_t lp_report_text_width(const struct lp_report_options *options);
 /* A note: words, dim, indented, wrapped; lp_report_text_note_end ends it. */
 void lp_report_text_note_begin(struct lp_report_page *page);
 void lp_report_text_note(struct lp_report_page *page, const char *text);
+void lp_report_text_note_figure(struct lp_report_page *page, const char *figure); /* in one piece */
 void lp_report_text_note_end(struct lp_report_page *page);
 /* ", summed over 16 processes": nothing for one process with one thread. */
 void lp_report_text_note_sum(struct lp_report_page *page, const struct lp_analysis *analysis,

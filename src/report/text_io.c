@@ -61,6 +61,13 @@ static void plus(struct lp_report_page *page, double bytes, const char *what)
     lp_report_page_end(page);
 }
 
+/* What was written and reached no device; 0 if that is next to nothing. */
+static double kept(const double *flow)
+{
+    double kept = flow[LP_WRITE_CHARS] - flow[LP_WRITE_BYTES];
+    return kept >= WORTH_BYTES && kept >= WORTH_SHARE * flow[LP_WRITE_CHARS] ? kept : 0;
+}
+
 static void io_row(struct lp_report_page *page, const struct lp_analysis_role *role,
                    const struct lp_analysis_io_row *row)
 {
@@ -74,9 +81,7 @@ static void io_row(struct lp_report_page *page, const struct lp_analysis_role *r
     lp_report_page_right(page, lp_report_size_rate(row->rate_per_s).text, at(page, RATE_END));
     lp_report_page_end(page);
     plus(page, row->cached_bytes, " read from page cache");
-    double kept = row->flow[LP_WRITE_CHARS] - row->flow[LP_WRITE_BYTES];
-    if (kept >= WORTH_BYTES && kept >= WORTH_SHARE * row->flow[LP_WRITE_CHARS])
-        plus(page, kept, " written that reached no device");
+    plus(page, kept(row->flow), " written that reached no device");
 }
 
 void lp_report_text_io_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,
@@ -104,8 +109,13 @@ void lp_report_text_io_by_phase(struct lp_report_page *page, const struct lp_ana
 
 /* --- I/O --- */
 
-static void total_row(struct lp_report_page *page, const char *name, double bytes, double mean, double peak)
+/* With the rates of a flow that is these bytes and no others, or of LP_RUN_FLOWS: none. */
+static void total_row(struct lp_report_page *page, const char *name, double bytes, const struct lp_analysis_io *io,
+                      size_t flow)
 {
+    bool rates = flow < LP_RUN_FLOWS && !isnan(bytes);
+    double mean = rates ? io->mean_per_s[flow] : NAN;
+    double peak = rates ? io->peak_per_s[flow] : NAN;
     lp_report_page_text(page, name);
     lp_report_page_right(page, lp_report_size(bytes).text, at(page, TOTAL_END));
     if (!isnan(mean))
@@ -174,7 +184,7 @@ static void share_rows(struct lp_report_page *page, const struct lp_analysis *an
         return;
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "by the deepest phase open when an interval began, in % of the ");
-    lp_report_text_note(page, lp_report_size(io->layer_bytes).text);
+    lp_report_text_note_figure(page, lp_report_size(io->layer_bytes).text);
     lp_report_text_note(page, " ");
     lp_report_text_note(page, layer_name(io));
     lp_report_text_note(page, ":");
@@ -199,15 +209,29 @@ static void unphased(struct lp_report_page *page, const struct lp_analysis_io *i
     lp_report_text_note_end(page);
 }
 
+static bool any_exact(const struct lp_analysis *analysis)
+{
+    for (size_t i = 0; i < analysis->n_roles; i++)
+        if (analysis->usage->roles[i].n_io_rows > 0)
+            return true;
+    return false;
+}
+
 static void notes(struct lp_report_page *page, const struct lp_analysis *analysis, const struct lp_analysis_io *io)
 {
+    if (io->n_shares > 0 && any_exact(analysis)) {
+        lp_report_text_note_begin(page);
+        lp_report_text_note(page, "what a short phase moved may stand at another one: trust I/O BY PHASE first");
+        lp_report_text_note_end(page);
+    }
     lp_report_text_note_begin(page);
-    lp_report_text_note(page, "total; mean over the run's ");
-    lp_report_text_note(page, lp_report_duration((double)analysis->run->runtime_ns).text);
-    lp_report_text_note(page, "; peak of any interval between samples or ");
-    lp_report_text_note(page, lp_report_duration((double)analysis->run->sampling->timeline.bin_ns).text);
-    lp_report_text_note(page, ", summed over ");
+    lp_report_text_note(page, "sums over ");
     lp_report_text_note(page, lp_report_text_plural(analysis->run->sampling->n_workers, "process", "processes").text);
+    lp_report_text_note(page, "; mean over the run's ");
+    lp_report_text_note_figure(page, lp_report_duration((double)analysis->run->runtime_ns).text);
+    lp_report_text_note(page, "; peak: the fastest ");
+    lp_report_text_note_figure(page, lp_report_duration((double)analysis->run->sampling->timeline.bin_ns).text);
+    lp_report_text_note(page, " of all together, or interval between samples of one process");
     if (io->n_columns > 1) {
         lp_report_text_note(page, "; a column is ");
         lp_report_text_note(page, lp_report_duration((double)io->column_ns).text);
@@ -226,6 +250,8 @@ static void notes(struct lp_report_page *page, const struct lp_analysis *analysi
 void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     const struct lp_analysis_io *io = &analysis->usage->io;
+    enum lp_run_flow reads = io->total[LP_READ_BYTES] > 0 ? LP_READ_BYTES : LP_READ_CHARS;
+    enum lp_run_flow writes = io->total[LP_WRITE_BYTES] > 0 ? LP_WRITE_BYTES : LP_WRITE_CHARS;
     if (io->intervals == 0)
         return;
     lp_report_text_title(page, "I/O", " (sampled)");
@@ -234,12 +260,14 @@ void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *an
     lp_report_page_right(page, "peak", at(page, PEAK_END));
     lp_report_page_end(page);
     lp_report_page_rule(page);
-    total_row(page, "Read (from disk)", io->total[LP_READ_BYTES], io->mean_per_s[LP_READ_BYTES],
-              io->peak_per_s[LP_READ_BYTES]);
-    total_row(page, "Read (from page cache)", io->cached_bytes, NAN, NAN);
-    total_row(page, "Write", io->total[LP_WRITE_BYTES], io->mean_per_s[LP_WRITE_BYTES], io->peak_per_s[LP_WRITE_BYTES]);
-    sparkline(page, "read", io, io->total[LP_READ_BYTES] > 0 ? LP_READ_BYTES : LP_READ_CHARS);
-    sparkline(page, "write", io, io->total[LP_WRITE_BYTES] > 0 ? LP_WRITE_BYTES : LP_WRITE_CHARS);
+    total_row(page, "Read (from disk)", io->total[LP_READ_BYTES], io, LP_READ_BYTES);
+    total_row(page, "Read (from page cache)", io->cached_bytes, io, reads == LP_READ_CHARS ? reads : LP_RUN_FLOWS);
+    total_row(page, "Write", io->total[LP_WRITE_BYTES], io, LP_WRITE_BYTES);
+    if (kept(io->total) > 0)
+        total_row(page, "Write (reached no device)", kept(io->total), io,
+                  writes == LP_WRITE_CHARS ? writes : LP_RUN_FLOWS);
+    sparkline(page, "read", io, reads);
+    sparkline(page, "write", io, writes);
     share_rows(page, analysis, io);
     unphased(page, io);
     notes(page, analysis, io);

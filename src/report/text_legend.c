@@ -36,7 +36,7 @@ static bool has_counters(const struct lp_analysis_role *role)
 void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     bool phases = false, partial = false, missing = false, explained = false, open = false, counters = false;
-    bool device_times = false, submissions = false;
+    bool device_times = false, device_unknown = false, submissions = false;
     for (size_t i = 0; i < analysis->n_roles; i++) {
         const struct lp_analysis_role *role = &analysis->roles[i];
         phases |= role->n_phases > 0;
@@ -45,10 +45,13 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
         explained |= role->wait_explained;
         open |= role->open_calls > 0;
         counters |= has_counters(role);
-        for (size_t k = 0; k < role->n_phases; k++) {
-            device_times |= role->phases[k].phase->device_time != NULL;
-            submissions |= role->phases[k].phase->async_work;
+        for (size_t k = 0; k < role->n_dominant; k++) {
+            const struct lp_run_phase *phase = role->phases[role->dominant[k]].phase;
+            device_times |= phase->device_time != NULL;
+            device_unknown |= phase->device_time != NULL && phase->device_time->calls == 0;
         }
+        for (size_t k = 0; k < role->n_phases; k++)
+            submissions |= role->phases[k].phase->async_work;
     }
     if (!phases && !counters)
         return;
@@ -66,11 +69,15 @@ void lp_report_text_legend(struct lp_report_page *page, const struct lp_analysis
     if (explained)
         entry(page, "wait n%:",
               "why: blocked, the thread had given its core up; preempted, it could have run but found "
-              "no core; % of the same wall time");
+              "no core; not known, mostly as it switched too often to ask; % of the same wall time");
     if (device_times)
         entry(page, "gpu",
               "time from the beginning of what an entry enqueued to its end, on its stream of the device, gaps "
               "included; in no other figure here");
+    if (device_unknown)
+        entry(page, "gpu n/a",
+              "of no entry known: no CUDA was in use where it ran, or a framework that does not tell its "
+              "stream (docs/gpu.md)");
     if (submissions)
         entry(page, "\xe2\x80\xa0", "wall time of submission only: the work itself runs elsewhere, or later");
     if (open)

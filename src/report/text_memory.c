@@ -68,7 +68,8 @@ static void worker_row(struct lp_report_page *page, const struct lp_run *run, si
             lp_run_trend_slope(&worker->samples->rss_trend) * 3600);
 }
 
-static void grows(struct lp_report_page *page, const struct lp_run_role *role, const struct lp_analysis_memory *memory)
+static void growers(struct lp_report_page *page, const struct lp_run_role *role,
+                    const struct lp_analysis_memory *memory)
 {
     if (memory->n_grows == 0)
         return;
@@ -83,7 +84,7 @@ static void grows(struct lp_report_page *page, const struct lp_run_role *role, c
         lp_report_page_room(page, PEAK_END - NAME_COLUMNS, 2);
         lp_report_text_sampled(page, sampled, NAME_COLUMNS);
         lp_report_text_note(page, " ");
-        lp_report_text_note(page, change((double)sampled->rss_growth_bytes, "").text);
+        lp_report_text_note_figure(page, change((double)sampled->rss_growth_bytes, "").text);
     }
     lp_report_text_note_end(page);
 }
@@ -94,7 +95,7 @@ static void pss(struct lp_report_page *page, const struct lp_analysis_memory *me
         return;
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "shared pages counted once: ");
-    lp_report_text_note(page, lp_report_size(memory->pss_bytes).text);
+    lp_report_text_note_figure(page, lp_report_size(memory->pss_bytes).text);
     lp_report_text_note(page, " (sum of proportional sets)");
     lp_report_text_note_end(page);
 }
@@ -114,16 +115,18 @@ static void role_block(struct lp_report_page *page, const struct lp_run *run, co
         lp_report_text_note_end(page);
     }
     pss(page, memory);
-    grows(page, role, memory);
+    growers(page, role, memory);
 }
 
-static void notes(struct lp_report_page *page, bool several, bool no_trend)
+static void notes(struct lp_report_page *page, bool several, bool no_trend, bool grows)
 {
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "resident memory; current: each process's last sample; growth: since its first");
     if (several)
         lp_report_text_note(page, "; sums over processes count pages that they share in each, and peaks of different "
                                   "moments");
+    if (grows)
+        lp_report_text_note(page, "; grows under: the deepest phase open when an interval between samples began");
     if (no_trend)
         lp_report_text_note(page, "; trend n/a: under a minute of samples");
     lp_report_text_note_end(page);
@@ -131,11 +134,12 @@ static void notes(struct lp_report_page *page, bool several, bool no_trend)
 
 void lp_report_text_memory(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
-    bool any = false, several = false, no_trend = false;
+    bool any = false, several = false, no_trend = false, grows = false;
     for (size_t i = 0; i < analysis->n_roles; i++) {
         const struct lp_analysis_memory *memory = &analysis->usage->roles[i].memory;
         any |= memory->n_workers > 0;
         several |= memory->n_workers > 1;
+        grows |= memory->n_workers > 0 && memory->n_grows > 0;
         no_trend |= memory->n_workers > 0 && isnan(memory->trend_per_h);
     }
     if (!any)
@@ -150,5 +154,5 @@ void lp_report_text_memory(struct lp_report_page *page, const struct lp_analysis
     for (size_t i = 0; i < analysis->n_roles; i++)
         if (analysis->usage->roles[i].memory.n_workers > 0)
             role_block(page, analysis->run, analysis->roles[i].role, &analysis->usage->roles[i].memory);
-    notes(page, several, no_trend);
+    notes(page, several, no_trend, grows);
 }

@@ -228,7 +228,8 @@ static void explain(struct lp_report_page *page, const struct lp_analysis *analy
     bool several = several_processes(analysis);
     lp_report_text_note_begin(page);
     if (analysis->run->sampling != NULL)
-        lp_report_text_note(page, "CPU: cores in use on average; ");
+        lp_report_text_note(page, several ? "CPU: cores in use on average, of one process over its own life; "
+                                          : "CPU: cores in use on average; ");
     lp_report_text_note(page, "memory: the most that was resident");
     lp_report_text_note(page, several ? ", mean and heaviest of one process; its sum, over processes at the same time, "
                                         "counts shared pages several times"

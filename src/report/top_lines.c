@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/usage.h"
 #include "report/format.h"
 
 /* --- texts that are looked at --- */
@@ -253,11 +254,18 @@ static void sort(struct lp_top_lines *lines, const struct lp_top *top, const str
         qsort_r(lines->lines, lines->n, sizeof *lines->lines, compare_lines, &order);
 }
 
+/* Of the four of a phase with io=True mostly one moves. */
+static bool stands_still(const struct lp_top_counter *counter)
+{
+    enum lp_run_flow flow;
+    return lp_analysis_is_io_counter(counter->counter, &flow) && !(counter->per_s > 0);
+}
+
 static int add_counters(struct lp_top_lines *lines, const struct lp_top_role *role, size_t first, size_t n)
 {
     int error = 0;
     for (size_t i = first; i < first + n && !error; i++)
-        error = add(lines, LP_TOP_LINE_COUNTER, role, i);
+        error = stands_still(&role->counters[i]) ? 0 : add(lines, LP_TOP_LINE_COUNTER, role, i);
     return error;
 }
 

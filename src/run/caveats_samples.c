@@ -97,10 +97,10 @@ static void caveat_rows(struct lp_run_caveat_list *list, const struct lp_run *ru
 
 static const char *const reasons[LP_RUN_DROPS] = {
     [LP_DROP_UNREAD] = "could not be read",
-    [LP_DROP_GAP] = "were not known to the profiler",
+    [LP_DROP_GAP] = "mixed with what ended children or the profiler moved",
     [LP_DROP_LOST] = "lost a sample",
     [LP_DROP_BACKWARDS] = "went backwards",
-    [LP_DROP_ENORMOUS] = "were too large to be true",
+    [LP_DROP_ENORMOUS] = "too large to be true",
 };
 
 /* Adds what was dropped in workers that do have the figure. */
@@ -149,8 +149,9 @@ static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run 
     if (!concerned.n)
         return;
     uint64_t all = concerned.count + count_used(run, offset);
-    lp_run_line_add(&line, "%llu of %llu intervals between samples are in no figure of %s",
-                    (unsigned long long)concerned.count, (unsigned long long)all, what);
+    lp_run_line_add(&line, "%llu of %llu interval%s between samples %s in no figure of %s",
+                    (unsigned long long)concerned.count, (unsigned long long)all, all == 1 ? "" : "s",
+                    concerned.count == 1 ? "is" : "are", what);
     for (unsigned drop = 0; drop < LP_RUN_DROPS; drop++) {
         if (!sum.dropped[drop])
             continue;

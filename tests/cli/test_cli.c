@@ -174,6 +174,35 @@ static void test_help(void **state)
     assert_contains(out_text, lp_version());
 }
 
+static int handed_over;
+
+static int take(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv)
+{
+    (void)cli;
+    (void)command;
+    assert_int_equal(argc, 3);
+    assert_string_equal(argv[0], "run");
+    assert_string_equal(argv[2], "--help"); /* The program's. */
+    handed_over++;
+    return 7;
+}
+
+/* Within Python nothing is handed over: there `run` is run by who calls. */
+static void test_the_command_of_python_N6(void **state)
+{
+    (void)state;
+    assert_int_equal(run("run", "--help"), LP_CLI_DONE);
+    assert_contains(out_text, "usage: lineprofiler run [option...] SCRIPT...\n");
+    assert_int_equal(run("run", "script.py"), LP_CLI_WRONG);
+    assert_one_line(err_text);
+    assert_contains(err_text, "python -m lineprofiler run");
+    const struct lp_cli cli = {.out = stdout, .err = stderr, .run_by_python = take};
+    char name[] = "lineprofiler", command[] = "run", script[] = "script.py", help[] = "--help";
+    char *argv[] = {name, command, script, help, NULL};
+    assert_int_equal(lp_cli_run(&cli, 4, argv), 7);
+    assert_int_equal(handed_over, 1);
+}
+
 static void test_a_report(void **state)
 {
     (void)state;
@@ -318,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_a_directory_that_is_taken_for_a_command),
         cmocka_unit_test(test_no_run_to_report),
         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_the_command_of_python_N6),
         cmocka_unit_test(test_a_report),
         cmocka_unit_test(test_the_order_of_arguments),
         cmocka_unit_test(test_getopt_is_left_as_it_was),

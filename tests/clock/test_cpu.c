@@ -65,7 +65,7 @@ static uint64_t taken_until(struct probe *probe, const struct moment *now, bool 
 static void probe_init(struct probe *probe)
 {
     *probe = (struct probe){0};
-    lp_cpu_init(&probe->cpu);
+    lp_cpu_init(&probe->cpu, LP_CPU_OF_RECORDER);
     probe->last = moment_now();
 }
 
@@ -189,9 +189,12 @@ static void share_the_area(void)
 /* Two recorders on one thread: what one has seen, the other has not. */
 static void read_by_turns(void)
 {
+    static int turn;
     struct probe probes[2];
+    turn++;
     probe_init(&probes[0]);
     probe_init(&probes[1]);
+    lp_cpu_init(&probes[1].cpu, turn % 2 ? LP_CPU_OF_LINES : LP_CPU_OF_RECORDER);
     for (int i = 0; i < 200; i++) {
         probe_read(&probes[0]);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);

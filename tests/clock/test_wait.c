@@ -44,7 +44,7 @@ static void begin(struct sums *sums, const char *source, enum lp_wait_source exp
         CHECK(unsetenv("LINEPROFILER_CLOCK_WAIT") == 0);
     lp_cpu_open();
     memset(sums, 0, sizeof *sums);
-    lp_cpu_init(&sums->cpu);
+    lp_cpu_init(&sums->cpu, LP_CPU_OF_RECORDER);
     enum lp_wait_source found = lp_wait_begin(&sums->wait, told, sums);
     CANNOT_IF(expected == LP_WAIT_SCHEDSTAT && access("/proc/thread-self/schedstat", R_OK) != 0);
     CHECK_U64(found, expected);

@@ -145,7 +145,7 @@ with profiler.phase("a"):
     # Else its file might meet the errors.
     wait_until(lambda: "provenance" in Path(run_dir, "metadata.json").read_text())
     old = flush_of(profiler.path)
-    shim.faulty_begin(call, why, 3)
+    shim.faulty_begin(os.fsencode(os.path.realpath(run_dir)), call, why, 3)
     wait_until(lambda: failed(profiler) == 3 and not shim.faulty_left(call))
     wait_until(lambda: flush_of(profiler.path) > old + 3)
 profiler.close()

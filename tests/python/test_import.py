@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +53,24 @@ def test_accounting_is_found_when_first_used() -> None:
     assert "lineprofiler.accounting" in loaded
     with pytest.raises(AttributeError, match="no_such_thing"):
         lineprofiler.no_such_thing  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_sources_beside_the_program_say_so(tmp_path: Path) -> None:
+    """A program that is tried in the checkout meets them before what is installed."""
+    sources = tmp_path / "lineprofiler"
+    sources.mkdir()
+    for source in (Path(__file__).parents[2] / "lineprofiler").glob("*.py"):
+        shutil.copy(source, sources)
+    for code in ("import lineprofiler.accounting", "import lineprofiler.testing"):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 1
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(f"ImportError: {str(sources)!r} holds the sources of lineprofiler")
+    for option in ("--version", "report"):
+        command = [sys.executable, "-m", "lineprofiler", option]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+        assert "holds the sources" in done.stderr.splitlines()[-1]
 
 
 def test_the_distribution_A1() -> None:

@@ -459,7 +459,7 @@ def test_odd_rows_cost_themselves(folder: Path) -> None:
         "3 samples left out: with a time, number or device that cannot be",
         "1 figure of a sample left out: more than any machine has",
         "1 went backwards",
-        "1 were too large to be true",
+        "1 too large to be true",
     ):
         assert words in told
     assert run.workers[0].usage is not None
@@ -534,6 +534,43 @@ def test_exact_bytes_have_a_block_of_their_own_K5(folder: Path) -> None:
     assert "+   359.3 MB read from page cache" in page
     assert "io_read" not in page
     assert "+ batches" in page
+
+
+def test_where_sampled_bytes_stand_is_no_match_for_exact_ones_K5_K6(folder: Path) -> None:
+    exact = dict.fromkeys(("io_read_bytes", "io_read_chars", "io_write_chars"), 0)
+    rows = [row(s, phase=1, write_bytes=s * 10**6, write_chars=s * 3 * 10**6) for s in range(4)]
+    counters: dict[tuple[str, ...], dict[str, int]] = {
+        ("iteration", "save"): {**exact, "io_write_bytes": 3 * 10**6}
+    }
+    Worker(phases=PHASES, rows=rows).write(folder)
+    assert "trust I/O BY PHASE" not in report(folder)
+    Worker(phases=PHASES, rows=rows, counters=counters).write(folder)
+    assert "trust I/O BY PHASE first" in report(folder)
+
+
+def test_rates_stand_beside_the_bytes_that_they_are_of_K6(folder: Path) -> None:
+    """A sparkline and its peak, and no such number in the rows above, are a riddle."""
+    rows = [row(s, phase=1, read_chars=s * 10**7, write_chars=s * 10**6) for s in range(5)]
+    Worker(phases=PHASES, rows=rows, seconds=4).write(folder)
+    lines = [" ".join(line.split()) for line in report(folder).splitlines()]
+    assert "Read (from disk) 0 B 0 B/s" in lines
+    assert "Read (from page cache) 40.0 MB 10.0 MB/s 10.0 MB/s" in lines
+    assert "Write 0 B 0 B/s" in lines
+    assert "Write (reached no device) 4.0 MB 1.0 MB/s 1.0 MB/s" in lines
+    rows = [{**r, "read_bytes": 10**6 * i, "write_bytes": 10**6 * i} for i, r in enumerate(rows)]
+    Worker(phases=PHASES, rows=rows, seconds=4).write(folder)
+    lines = [" ".join(line.split()) for line in report(folder).splitlines()]
+    assert "Read (from page cache) 36.0 MB" in lines
+    assert not any(line.startswith("Write (") for line in lines)
+
+
+def test_one_interval_is_told_of_as_one_H3(folder: Path) -> None:
+    rows = [row(s, phase=1, read_chars=s, gaps=int(s == 2)) for s in range(5)]
+    run = read(Worker(phases=PHASES, rows=rows), folder)
+    assert texts(run, "dropped") == [
+        "1 of 4 intervals between samples is in no figure of I/O by system calls: "
+        "1 mixed with what ended children or the profiler moved (learner pid 4242 on node07)"
+    ]
 
 
 def test_export_as_csv_and_json_lines(folder: Path) -> None:

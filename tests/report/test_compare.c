@@ -131,7 +131,7 @@ static void test_nothing_in_common(void **state)
     model_worker(&b, learner, "node07");
     model_process(&b, model_phase(&b, learner->tree, "step"), 100, MS);
     const char *text = compare_as(&a, &b, 0, false, (struct lp_report_options){0});
-    assert_non_null(strstr(text, "No phase is in both runs."));
+    assert_non_null(strstr(text, "No phase is in both runs.\n"));
     assert_non_null(strstr(text, "  A  actor  the whole role, 4 phases\n"));
     assert_non_null(strstr(text, "  B  learner  the whole role, 1 phase\n"));
     assert_non_null(strstr(text, "GATE FAILED: no phase could be tested."));

@@ -73,6 +73,38 @@ static void test_words_are_broken_at_blanks(void **state)
                                "  步骤\n");
 }
 
+/* What continues a word goes with it where there is no more room, and so does a figure's unit. */
+static void test_what_is_written_in_pieces_is_broken_at_blanks(void **state)
+{
+    (void)state;
+    begin(12, true);
+    lp_report_page_style(&page, LP_STYLE_DIM);
+    lp_report_page_to(&page, 2);
+    lp_report_page_words(&page, "mean of 1.0s", 12, 2);
+    lp_report_page_words(&page, ", over ", 7, 2);
+    lp_report_page_word(&page, "4 GB", 4, 2);
+    lp_report_page_words(&page, "; max", 5, 2);
+    assert_string_equal(end(), "\033[2m  mean of\033[0m\n"
+                               "\033[2m  1.0s, over\033[0m\n"
+                               "\033[2m  4 GB; max\033[0m\n");
+    begin(12, false);
+    lp_report_page_words(&page, "phases in ", 10, 2);
+    lp_report_page_label(&page, "a/b/c", 5, 6);
+    lp_report_page_words(&page, "; all of them", 13, 2);
+    lp_report_page_to(&page, 11);
+    lp_report_page_text(&page, "d/e");
+    lp_report_page_fit(&page, 2);
+    assert_string_equal(end(), "phases in\n"
+                               "  a/b/c; all\n"
+                               "  of them\n"
+                               "  d/e\n");
+    begin(6, false);
+    lp_report_page_to(&page, 2);
+    lp_report_page_words(&page, "long_", 5, 2);
+    lp_report_page_words(&page, "word", 4, 2);
+    assert_string_equal(end(), "  long_word\n");
+}
+
 static void test_a_style_goes_on_over_lines(void **state)
 {
     (void)state;
@@ -103,9 +135,13 @@ static int release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns_of_a_table),          cmocka_unit_test(test_a_wide_figure_pushes),
-        cmocka_unit_test(test_a_line_never_ends_in_blanks), cmocka_unit_test(test_words_are_broken_at_blanks),
-        cmocka_unit_test(test_a_style_goes_on_over_lines),  cmocka_unit_test(test_no_style_without_colour),
+        cmocka_unit_test(test_columns_of_a_table),
+        cmocka_unit_test(test_a_wide_figure_pushes),
+        cmocka_unit_test(test_a_line_never_ends_in_blanks),
+        cmocka_unit_test(test_words_are_broken_at_blanks),
+        cmocka_unit_test(test_what_is_written_in_pieces_is_broken_at_blanks),
+        cmocka_unit_test(test_a_style_goes_on_over_lines),
+        cmocka_unit_test(test_no_style_without_colour),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -275,7 +275,8 @@ static void test_why_a_phase_waited(void **state)
                                   "  wait        % of the phase's wall time, child phases included, that its thread\n"
                                   "              spent off the CPU\n"
                                   "  wait n%:    why: blocked, the thread had given its core up; preempted, it\n"
-                                  "              could have run but found no core; % of the same wall time\n");
+                                  "              could have run but found no core; not known, mostly as it switched\n"
+                                  "              too often to ask; % of the same wall time\n");
 }
 
 static void test_device_times_and_submissions_H7(void **state)
@@ -316,6 +317,8 @@ static void test_device_times_and_submissions_H7(void **state)
                         "              spent off the CPU\n"
                         "  gpu         time from the beginning of what an entry enqueued to its end, on\n"
                         "              its stream of the device, gaps included; in no other figure here\n"
+                        "  gpu n/a     of no entry known: no CUDA was in use where it ran, or a framework\n"
+                        "              that does not tell its stream (docs/gpu.md)\n"
                         "  \xe2\x80\xa0           wall time of submission only: the work itself runs elsewhere, or\n"
                         "              later\n");
 }
@@ -816,7 +819,7 @@ static void test_resources_and_commit(void **state)
                            "  memory, shared once, was measured of 1 of 2 processes\n";
     if (strncmp(after(text, "\nRESOURCES"), expected, strlen(expected)) != 0)
         fail_msg("%s", text);
-    after(text, "counts\n  shared pages several times");
+    after(text, "\n  CPU: cores in use on average, of one process over its own life; memory: the");
 }
 
 static void test_a_sink_that_fails(void **state)

@@ -57,6 +57,8 @@ static void add_open(struct model *model, struct lp_run_worker *worker, const ch
         (struct lp_run_open){model_text(model, "MainThread"), model_text(model, path), open_ns};
 }
 
+static int64_t written_per_s; /* in mcts */
+
 /* Two actors and a learner; one second of it. */
 static void fill(struct model *model, int second)
 {
@@ -82,6 +84,8 @@ static void fill(struct model *model, int second)
     play->ended_wall_ns = play->wall_ns;
     idle->ended_wall_ns = idle->wall_ns;
     model_counter(model, mcts, "simulations", second * 12800, (uint64_t)second * 200);
+    model_counter(model, mcts, "io_read_bytes", 0, (uint64_t)second);
+    model_counter(model, mcts, "io_write_bytes", second * written_per_s, (uint64_t)second);
     struct lp_run_role *learner = model_role(model, "learner");
     struct lp_run_worker *worker = add_worker(model, 1, "w2", "node07", 4713, now_ns);
     worker->rank = 2;
@@ -230,6 +234,23 @@ static void test_workers_at_80x24(void **state)
                         "\n"
                         "\n"
                         "q quit  w workers  p phases  s sort  / filter  i idle  space pause  h help\n");
+    end(&live);
+}
+
+/* The four of a phase with io=True would be most of the page. */
+static void test_io_that_stands_still_has_no_line(void **state)
+{
+    (void)state;
+    struct live live;
+    begin(&live);
+    assert_lacks(draw(&live, 24, 80), "+ io_");
+    end(&live);
+    written_per_s = 2600000;
+    begin(&live);
+    const char *all = draw(&live, 24, 80);
+    assert_contains(all, "    + io_write_bytes                                            2.6M/s\n");
+    assert_lacks(all, "io_read_bytes");
+    written_per_s = 0;
     end(&live);
 }
 
@@ -467,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_phases_at_80x24),
         cmocka_unit_test(test_workers_at_80x24),
+        cmocka_unit_test(test_io_that_stands_still_has_no_line),
         cmocka_unit_test(test_wider_and_narrower),
         cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_sorted),

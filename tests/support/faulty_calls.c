@@ -1,6 +1,7 @@
 /*
- * A file server that answers with errors. Loaded by LD_PRELOAD, it lets system calls on worker files and on metadata
- * fail: the next so many of one kind, with an error of the test's choosing. All others are the real ones.
+ * A file server that answers with errors. Loaded by LD_PRELOAD, it lets system calls on worker files and on metadata in
+ * one folder fail: the next so many of one kind, with an error of the test's choosing. All others are the real ones, on
+ * files of other runs too, which a keeper may write out at any moment.
  *
  * It also has a wall clock that can be set: CLOCK_REALTIME alone, for all who ask libc.
  */
@@ -18,16 +19,19 @@
 
 enum call { OPEN, WRITE, FSYNC, CLOSE, RENAME, CALLS };
 
-void faulty_begin(int call, int why, int times);
+void faulty_begin(const char *folder, int call, int why, int times);
 int faulty_left(int call);
 void faulty_set_clock(int64_t seconds_ahead);
 
 static _Atomic int left[CALLS], reason[CALLS];
 static _Atomic int64_t ahead_s;
 
-/* The next so many calls of the kind fail with errno why. */
-void faulty_begin(int call, int why, int times)
+static char concerned[PATH_MAX];
+
+/* The next so many calls of the kind, on files below the folder, fail with errno why. */
+void faulty_begin(const char *folder, int call, int why, int times)
 {
+    snprintf(concerned, sizeof concerned, "%s/", folder);
     atomic_store(&reason[call], why);
     atomic_store(&left[call], times);
 }
@@ -44,15 +48,32 @@ void faulty_set_clock(int64_t seconds_ahead)
 
 static int is_concerned(const char *path)
 {
-    return strstr(path, ".json") != NULL;
+    return strncmp(path, concerned, strlen(concerned)) == 0 && strstr(path, ".json") != NULL;
+}
+
+/* "": not known. */
+static void path_of(int fd, char path[PATH_MAX])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = '\0';
 }
 
 static int is_file_concerned(int fd)
 {
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
+    char path[PATH_MAX];
+    path_of(fd, path);
+    return is_concerned(path);
+}
+
+static int is_name_concerned(int folder, const char *name)
+{
+    char path[2 * PATH_MAX], place[PATH_MAX];
+    if (name[0] == '/')
+        return is_concerned(name);
+    path_of(folder, place);
+    snprintf(path, sizeof path, "%s/%s", place, name);
     return is_concerned(path);
 }
 
@@ -78,7 +99,7 @@ __attribute__((visibility("default"))) int openat64(int folder, const char *path
     va_start(arguments, flags);
     int mode = va_arg(arguments, int);
     va_end(arguments);
-    if (any(OPEN) && is_concerned(path) && fails(OPEN))
+    if (any(OPEN) && is_name_concerned(folder, path) && fails(OPEN))
         return -1;
     return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
@@ -109,7 +130,7 @@ __attribute__((visibility("default"))) int close(int fd)
 
 __attribute__((visibility("default"))) int renameat(int old_folder, const char *old, int new_folder, const char *new)
 {
-    if (any(RENAME) && is_concerned(old) && fails(RENAME))
+    if (any(RENAME) && is_name_concerned(old_folder, old) && fails(RENAME))
         return -1;
     return (int)syscall(SYS_renameat2, old_folder, old, new_folder, new, 0);
 }

@@ -1,0 +1,334 @@
+"""What a line event costs, beside the other tools that look at lines (O8).
+
+    python benchmarks/bench_lines.py [--rounds N] [--markdown]
+
+Each program below runs in a process of its own per tool: alone, with lineprofiler, with
+line_profiler (on every function that lineprofiler saw), with a trace function written in Python, and
+under coverage. The best of some rounds counts, in CPU time. What a tool adds is divided by the number
+of line events, as lineprofiler counts them. line_profiler records none of code within functions, such
+as generator expressions, and coverage switches lines off that it has seen: they add less where
+they tell less. The last program spends its time in the standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+BAR = 1 / 3 if sys.version_info >= (3, 12) else 1 / 2
+LIBRARY_BAR = 0.02
+
+PROGRAMS = {
+    "loops": """
+def work(n):
+    total = 0
+    for i in range(n):
+        total += i
+        if total > 100:
+            total = 0
+    return total
+
+def main():
+    for _ in range(40):
+        work(5000)
+""",
+    "calls": """
+def one(x):
+    return x + 1
+
+def two(x):
+    y = one(x)
+    return one(y)
+
+def main():
+    for i in range(60000):
+        two(i)
+""",
+    "generators": """
+def numbers(n):
+    for i in range(n):
+        yield i
+
+def evens(n):
+    for i in numbers(n):
+        if i % 2 == 0:
+            yield i
+
+def main():
+    for _ in range(20):
+        for x in evens(5000):
+            y = x
+""",
+    "comprehensions": """
+def main():
+    for _ in range(2000):
+        a = [i * i for i in range(50)]
+        b = {i: i for i in a}
+        c = sum(
+            x
+            for x in b
+        )
+""",
+    "self-play": """
+import numpy as np
+from connect_four.actor import SelfPlay
+from connect_four.net import Network
+
+rng = np.random.default_rng(1)
+network = Network.untrained(rng)
+
+def main():
+    play = SelfPlay(8, network.predict, 8, np.random.default_rng(2))
+    for _ in range(12):
+        play.move()
+""",
+    "library": """
+import json, re, textwrap, tokenize, io
+
+text = "the quick brown fox jumps over the lazy dog 12345 " * 50
+pairs = {str(i): [i, str(i), {"x": i}] for i in range(500)}
+numbers = [(i * 7919) % 1000003 for i in range(1000000)]
+source = "x = 1 + 2  # three\\n" * 300
+
+def main():
+    sorted(numbers)
+    for _ in range(20):
+        json.loads(json.dumps(pairs, indent=1))
+        re.findall(r"[a-z]+\\\\s\\\\d*", text)
+        textwrap.fill(text, 60)
+        list(tokenize.generate_tokens(io.StringIO(source).readline))
+""",
+}
+TOOLS = ("lineprofiler", "line_profiler", "settrace", "coverage")
+
+
+# --- one program with one tool, in a process of its own ----------------------------------------
+
+
+def load(folder: Path) -> ModuleType:
+    """Import the program; the example's package lies beside it, so that it is of the project."""
+    sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location("program", folder / "program.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["program"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def functions_in(folder: Path) -> list[Any]:
+    """Return all functions of modules in the folder, methods and nested properties too."""
+    found: dict[CodeType, Any] = {}
+
+    def look(value: object) -> None:
+        if isinstance(value, property):
+            look(value.fget)
+        value = getattr(value, "__func__", value)
+        code = getattr(value, "__code__", None)
+        if code is not None and code.co_filename.startswith(str(folder)):
+            found[code] = value
+
+    for module in list(sys.modules.values()):
+        if not (getattr(module, "__file__", None) or "").startswith(str(folder)):
+            continue
+        for value in list(vars(module).values()):
+            look(value)
+            if isinstance(value, type):
+                for member in list(vars(value).values()):
+                    look(member)
+    return list(found.values())
+
+
+def best(run: Callable[[], object], rounds: int) -> float:
+    """Return the shortest of some rounds, in seconds of CPU time."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def with_lineprofiler(folder: Path, main: Callable[[], object], rounds: int) -> tuple[float, int]:
+    """Return the best time, and the line events of one round."""
+    import sysconfig
+
+    from lineprofiler._core import LineEngine
+
+    outside = [sysconfig.get_path("stdlib"), sysconfig.get_path("platlib")]
+    engine = LineEngine(folder, outside, [], [], [])
+    with engine:
+        seconds = best(main, rounds)
+    hits = sum(line[1] for *_, lines in engine.results() for line in lines)
+    return seconds, hits // rounds
+
+
+def with_line_profiler(folder: Path, main: Callable[[], object], rounds: int) -> tuple[float, int]:
+    """Return the best time with line_profiler on all functions, and its line events of one round."""
+    from line_profiler import LineProfiler
+
+    profiler = LineProfiler(*functions_in(folder))
+    profiler.enable_by_count()
+    seconds = best(main, rounds)
+    profiler.disable_by_count()
+    timings = profiler.get_stats().timings
+    return seconds, sum(hits for lines in timings.values() for _, hits, _ in lines) // rounds
+
+
+def with_settrace(folder: Path, main: Callable[[], object], rounds: int) -> float:
+    """Return the best time with a trace function that counts lines of the folder."""
+    hits: dict[tuple[CodeType, int], int] = {}
+    prefix = str(folder)
+
+    def local(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+        if event == "line":
+            key = frame.f_code, frame.f_lineno
+            hits[key] = hits.get(key, 0) + 1
+        return local
+
+    def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        return local if frame.f_code.co_filename.startswith(prefix) else None
+
+    sys.settrace(trace)
+    seconds = best(main, rounds)
+    sys.settrace(None)
+    return seconds
+
+
+def run_one(folder: Path, tool: str, rounds: int) -> dict[str, float]:
+    """Measure in this process."""
+    cover = None
+    if tool == "coverage":
+        import coverage
+
+        cover = coverage.Coverage(data_file=None, source=[str(folder)])
+        cover.start()
+    main = load(folder).main
+    main()
+    events = 0
+    if tool == "lineprofiler":
+        seconds, events = with_lineprofiler(folder, main, rounds)
+    elif tool == "line_profiler":
+        seconds, events = with_line_profiler(folder, main, rounds)
+    elif tool == "settrace":
+        seconds = with_settrace(folder, main, rounds)
+    else:
+        seconds = best(main, rounds)
+    if cover is not None:
+        cover.stop()
+    return {"seconds": seconds, "events": events}
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+
+def measure(folder: Path, tool: str, rounds: int) -> dict[str, float]:
+    """Measure in a process of its own."""
+    command = [sys.executable, __file__, "--one", str(folder), "--tool", tool]
+    command += ["--rounds", str(rounds)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def rows(rounds: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Return for each program and tool its figures: the best of several processes, taken by turns."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name, source in PROGRAMS.items():
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place).resolve()
+            (folder / "program.py").write_text(source)
+            if name == "self-play":
+                (folder / "connect_four").symlink_to(EXAMPLES / "connect_four")
+                folder = copy_of(folder)
+            for _ in range(repeats):
+                for tool in ("none", *TOOLS):
+                    figures = measure(folder, tool, rounds)
+                    before = found.setdefault(name, {}).setdefault(tool, figures)
+                    if figures["seconds"] < before["seconds"]:
+                        found[name][tool] = figures
+    return found
+
+
+def copy_of(folder: Path) -> Path:
+    """Replace the link to the example by a copy: files are known by where they really are."""
+    import shutil
+
+    link = folder / "connect_four"
+    target = link.resolve()
+    link.unlink()
+    shutil.copytree(target, link)
+    return folder
+
+
+def table(found: dict[str, dict[str, dict[str, float]]], markdown: bool) -> tuple[list[str], float]:
+    """Return the lines of the table, and the worst ratio to line_profiler where that tells as much."""
+    header = ["program", "alone ms", "line events", *(f"{tool} ns" for tool in TOOLS), "O8"]
+    lines = []
+    worst = 0.0
+    for name, tools in found.items():
+        alone, events = tools["none"]["seconds"], tools["lineprofiler"]["events"]
+        if name == "library":
+            continue
+        added = [(tools[tool]["seconds"] - alone) / events * 1e9 for tool in TOOLS]
+        told = tools["line_profiler"]["events"] / events
+        ratio = added[0] / added[1]
+        if told > 0.95:
+            worst = max(worst, ratio)
+        cells = [name, f"{alone * 1e3:.1f}", f"{events:,.0f}", *(f"{ns:.1f}" for ns in added)]
+        lines.append([*cells, f"{ratio:.2f}" + ("" if told > 0.95 else f" ({told:.0%} told)")])
+    widths = [max(len(row[i]) for row in (header, *lines)) for i in range(len(header))]
+    bar = "|" if markdown else " "
+    out = []
+    for row in (header, *lines):
+        cells = [f"{cell:{'<' if i == 0 else '>'}{widths[i]}}" for i, cell in enumerate(row)]
+        out.append(f"{bar} " + f" {bar} ".join(cells) + f" {bar}")
+    if markdown:
+        out.insert(1, "|---|" + "---:|" * (len(header) - 1))
+    return out, worst
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--one", type=Path)
+    parser.add_argument("--tool", default="none")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(run_one(options.one, options.tool, options.rounds)))
+        return
+    found = rows(options.rounds, options.repeats)
+    lines, worst = table(found, options.markdown)
+    print("\n".join(lines))
+    print()
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in TOOLS[1::2])
+    print(f"What a tool adds for each line event; {versions}. Told: by line_profiler, of them.")
+    verdict = "met" if worst <= BAR else "MISSED"
+    print()
+    print(f"O8: {worst:.2f} of what line_profiler adds, at most {BAR:.2f}: {verdict}")
+    library = found["library"]
+    share = library["lineprofiler"]["seconds"] / library["none"]["seconds"] - 1
+    verdict = "met" if share < LIBRARY_BAR else "MISSED"
+    print()
+    print(f"Code outside the project: {share:+.1%}, under {LIBRARY_BAR:.0%}: {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+#include "lines/engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lines/events.h"
+
+/* --- from its making to its end --- */
+
+static struct lp_lines_region *region_new(struct lp_lines_engine *engine, struct lp_lines_region *parent,
+                                          PyObject *name)
+{
+    struct lp_lines_region *region = calloc(1, sizeof *region);
+    if (!region)
+        return NULL;
+    region->parent = parent;
+    region->name = Py_XNewRef(name);
+    region->next = engine->regions;
+    engine->regions = region;
+    return region;
+}
+
+static void regions_free(struct lp_lines_engine *engine)
+{
+    while (engine->regions) {
+        struct lp_lines_region *region = engine->regions;
+        engine->regions = region->next;
+        Py_XDECREF(region->name);
+        free(region);
+    }
+}
+
+static void threads_free(struct lp_lines_engine *engine)
+{
+    engine->looked_at = NULL;
+    while (engine->threads) {
+        struct lp_lines_thread *thread = engine->threads;
+        engine->threads = thread->next;
+        lp_lines_stack_free(&thread->stack);
+        free(thread);
+    }
+}
+
+int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder)
+{
+    PyObject *name;
+    if (!PyUnicode_FSConverter(folder, &name))
+        return -1;
+    int error = lp_lines_filter_open(&engine->filter, PyBytes_AS_STRING(name));
+    Py_DECREF(name);
+    if (error) {
+        errno = -error;
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, folder);
+        return -1;
+    }
+    engine->verdicts = PyDict_New();
+    if (!engine->verdicts)
+        return -1;
+    if (!region_new(engine, NULL, NULL)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+void lp_lines_engine_free(struct lp_lines_engine *engine)
+{
+    lp_lines_engine_stop(engine);
+    lp_lines_codes_free(engine);
+    regions_free(engine);
+    lp_lines_waits_free(&engine->waits);
+    lp_lines_filter_free(&engine->filter);
+    Py_CLEAR(engine->verdicts);
+}
+
+int lp_lines_engine_clear(struct lp_lines_engine *engine)
+{
+    if (lp_lines_running == engine) {
+        PyErr_SetString(PyExc_RuntimeError, "cannot clear a LineProfiler while it runs: leave its block first");
+        return -1;
+    }
+    lp_lines_codes_free(engine);
+    regions_free(engine);
+    engine->blocks_ns = engine->overhead_ns = 0;
+    engine->events = 0;
+    engine->no_memory = false;
+    if (region_new(engine, NULL, NULL))
+        return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* --- open time of all threads --- */
+
+/* A moment for a thread's stack: of another thread by what the kernel tells of it. */
+static struct lp_lines_time moment_of(struct lp_lines_thread *thread)
+{
+    uint64_t cpu_ns;
+    int64_t taken_ns = thread->overhead_q8 >> 8;
+    if (lp_lines_here.thread == thread && lp_lines_here.session == thread->engine->session.number)
+        return lp_lines_now(thread);
+    if (!lp_cpu_of_thread(thread->tid, &cpu_ns))
+        return thread->stack.last; /* it has ended */
+    struct lp_lines_time now = {(int64_t)lp_wall_ns() - taken_ns, (int64_t)cpu_ns - taken_ns};
+    if (now.wall_ns < thread->stack.last.wall_ns)
+        now.wall_ns = thread->stack.last.wall_ns;
+    if (now.cpu_ns < thread->stack.last.cpu_ns)
+        now.cpu_ns = thread->stack.last.cpu_ns;
+    return now;
+}
+
+void lp_lines_engine_settle(struct lp_lines_engine *engine)
+{
+    if (lp_lines_running != engine)
+        return;
+    for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next)
+        if (thread->stack.n > 0)
+            lp_lines_stack_settle(&thread->stack, moment_of(thread));
+    lp_lines_waits_settle(&engine->waits, (int64_t)lp_wall_ns());
+}
+
+static void end_threads(struct lp_lines_engine *engine)
+{
+    for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next) {
+        if (thread->stack.n > 0)
+            lp_lines_stack_cut(&thread->stack, 0, moment_of(thread));
+        engine->events += thread->events;
+    }
+    lp_lines_waits_settle(&engine->waits, (int64_t)lp_wall_ns());
+    lp_lines_waits_free(&engine->waits);
+}
+
+/* --- a session --- */
+
+/* On the way out the line of the `with` is reached once more, which is not the program's doing; a block on the same line as
+   its `with` was begun before anybody looked. */
+static void set_block_line_right(struct lp_lines_engine *engine)
+{
+    const struct lp_lines_session *session = &engine->session;
+    struct lp_lines_thread *thread = lp_lines_thread_here();
+    struct lp_lines_frame *top = thread ? lp_lines_stack_top(&thread->stack) : NULL;
+    if (!top || thread != session->thread || top->frame != session->block_frame || top->line != session->block_line ||
+        !top->line)
+        return;
+    if (top->line->hits == session->block_line_hits) {
+        top->line->hits++;
+        return;
+    }
+    top->line->hits--;
+    thread->stack.last = lp_lines_now(thread); /* billed to nobody */
+}
+
+static int begin_block(struct lp_lines_engine *engine)
+{
+    struct lp_lines_session *session = &engine->session;
+    struct lp_lines_thread *thread = lp_lines_thread_here();
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
+    struct lp_lines_code *known = code && thread ? lp_lines_code_of(engine, code) : NULL;
+    Py_XDECREF(code);
+    session->thread = thread;
+    session->overhead_q8 = thread ? thread->overhead_q8 : 0;
+    if (!known || !known->inside)
+        return 0;
+    struct lp_lines_table *table = lp_lines_table_of(known, thread);
+    int number = PyFrame_GetLineNumber(frame) - known->base_line;
+    if (!table || number < 0 || (uint32_t)number >= table->n_lines)
+        return 0;
+    session->block_frame = lp_lines_hooks_frame(frame);
+    session->block_line = &table->lines[number];
+    session->block_line_hits = session->block_line->hits;
+    struct lp_lines_frame made = {session->block_frame, known->code, table, session->block_line};
+    if (lp_lines_stack_push(&thread->stack, made, lp_lines_now(thread)) == 0)
+        return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* The next session's threads begin anew. */
+static void end_session(struct lp_lines_engine *engine)
+{
+    lp_lines_session = 0;
+    lp_lines_running = NULL;
+    lp_lines_codes_rest(engine);
+    threads_free(engine);
+    Py_CLEAR(engine->session.monitoring);
+    Py_CLEAR(engine->session.disable);
+    Py_CLEAR(engine->session.thread_hook);
+}
+
+static int refuse_to_start(void)
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_RuntimeError, "a LineProfiler runs in the main interpreter only");
+        return -1;
+    }
+#ifdef Py_GIL_DISABLED
+    PyErr_SetString(PyExc_RuntimeError, "a LineProfiler needs an interpreter with a GIL");
+    return -1;
+#endif
+    if (!lp_lines_running)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "a LineProfiler is running already: leave its block first");
+    return -1;
+}
+
+/* The block may be where no file is, as in an interactive session: that is profiled all the same. */
+static int take_in_block_file(struct lp_lines_engine *engine)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
+    const char *name = code ? PyUnicode_AsUTF8(code->co_filename) : NULL;
+    int failed = 0;
+    PyErr_Clear();
+    if (name && name[0] == '<' && !lp_lines_filter_file(&engine->filter, name)) {
+        failed = lp_lines_globs_add(&engine->filter.names, name);
+        lp_lines_codes_judge_anew(engine, code->co_filename);
+    }
+    Py_XDECREF(code);
+    if (failed)
+        PyErr_NoMemory();
+    return failed;
+}
+
+static int begin_session(struct lp_lines_engine *engine, struct lp_lines_probe *probe)
+{
+    engine->costs = (struct lp_lines_costs){0};
+    if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || lp_lines_hooks_start(engine) < 0)
+        return -1;
+    if (lp_lines_costs_end(probe, &engine->costs) < 0 || lp_lines_hooks_arm_running(engine) < 0)
+        return -1;
+    engine->session.began_ns = (int64_t)lp_wall_ns();
+    return begin_block(engine);
+}
+
+/* So that what an event costs is now what it will be, and the thread's CPU clock is read without the kernel. */
+static void get_clocks_ready(void)
+{
+    static bool proven;
+    sigset_t all, before;
+    lp_cpu_open();
+    Py_BEGIN_ALLOW_THREADS sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    lp_wall_warm_up();
+    if (!proven)
+        lp_cpu_prove();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    Py_END_ALLOW_THREADS proven = true;
+}
+
+int lp_lines_engine_start(struct lp_lines_engine *engine)
+{
+    static uint64_t sessions;
+    struct lp_lines_probe probe = {0};
+    if (refuse_to_start() < 0)
+        return -1;
+    get_clocks_ready();
+    if (refuse_to_start() < 0) /* another thread came first */
+        return -1;
+    engine->session = (struct lp_lines_session){.tool = -1, .number = ++sessions};
+    lp_lines_running = engine;
+    lp_lines_session = sessions;
+    int result = begin_session(engine, &probe);
+    if (result < 0) {
+        lp_lines_hooks_stop(engine);
+        end_session(engine);
+    }
+    lp_lines_costs_free(&probe);
+    return result;
+}
+
+int lp_lines_engine_stop(struct lp_lines_engine *engine)
+{
+    if (lp_lines_running != engine)
+        return 0;
+    set_block_line_right(engine);
+    end_threads(engine);
+    engine->blocks_ns += (int64_t)lp_wall_ns() - engine->session.began_ns;
+    if (engine->session.thread)
+        engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
+    lp_lines_hooks_stop(engine);
+    end_session(engine);
+    return 0;
+}
+
+void lp_lines_after_fork(void)
+{
+    struct lp_lines_engine *engine = lp_lines_running;
+    if (!engine)
+        return;
+    lp_lines_hooks_stop(engine);
+    lp_lines_waits_free(&engine->waits);
+    end_session(engine);
+    if (lp_lines_engine_clear(engine) < 0)
+        PyErr_Clear();
+}
+
+/* --- regions --- */
+
+static struct lp_lines_region *region_within(struct lp_lines_engine *engine, struct lp_lines_region *parent,
+                                             PyObject *name)
+{
+    for (struct lp_lines_region *region = engine->regions; region; region = region->next)
+        if (region->parent == parent && PyUnicode_Compare(region->name, name) == 0)
+            return region;
+    return region_new(engine, parent, name);
+}
+
+static int move_to(struct lp_lines_thread *thread, struct lp_lines_region *region)
+{
+    struct lp_lines_stack *stack = &thread->stack;
+    struct lp_lines_table **tables = calloc(stack->n + 1, sizeof *tables);
+    bool complete = tables != NULL;
+    struct lp_lines_region *before = thread->region;
+    thread->region = region;
+    for (uint32_t i = 0; complete && i < stack->n; i++) {
+        PyCodeObject *code = (PyCodeObject *)(uintptr_t)stack->frames[i].code;
+        struct lp_lines_code *known = code ? lp_lines_code_of(thread->engine, code) : NULL;
+        tables[i] = known ? lp_lines_table_of(known, thread) : NULL;
+        complete = !code || tables[i];
+    }
+    if (complete)
+        lp_lines_stack_move(stack, tables, lp_lines_now(thread));
+    else
+        thread->region = before;
+    free(tables);
+    return complete ? 0 : -1;
+}
+
+int lp_lines_engine_region(struct lp_lines_engine *engine, PyObject *name)
+{
+    uint64_t from_ns = lp_wall_ns();
+    struct lp_lines_thread *thread = lp_lines_running == engine ? lp_lines_thread_here() : NULL;
+    if (!thread || (!name && !thread->region->parent))
+        return 0;
+    struct lp_lines_region *region = name ? region_within(engine, thread->region, name) : thread->region->parent;
+    if (!region || move_to(thread, region) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+    return 0;
+}

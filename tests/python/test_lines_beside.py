@@ -1,0 +1,569 @@
+"""The line profiler beside other tools, forks, and programs that end oddly (N4)."""
+
+from __future__ import annotations
+
+import cProfile
+import sys
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lineprofiler._core import LineEngine
+
+if TYPE_CHECKING:
+    from conftest import Child
+
+MONITORING = sys.version_info >= (3, 12)
+only_monitoring = pytest.mark.skipif(not MONITORING, reason="sys.monitoring came with 3.12")
+
+SOURCE = """
+def inner(n):
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+def main():
+    for _ in range(3):
+        inner(10)
+"""
+HITS = {3: 3, 4: 33, 5: 30, 6: 3, 8: 4, 9: 3}
+
+
+def tools() -> list[str | None]:
+    """Return who holds each number of sys.monitoring."""
+    if not MONITORING:
+        return []
+    return [sys.monitoring.get_tool(number) for number in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = tools(), sys.gettrace(), threading.gettrace(), sys.getprofile()
+    yield
+    assert (tools(), sys.gettrace(), threading.gettrace(), sys.getprofile()) == before
+    if MONITORING:
+        for number in (2, 3, 4):
+            if sys.monitoring.get_tool(number) is None:
+                sys.monitoring.use_tool_id(number, "looks")
+                assert sys.monitoring.get_events(number) == 0
+                sys.monitoring.free_tool_id(number)
+
+
+class Program:
+    def __init__(self, folder: Path, source: str = SOURCE) -> None:
+        self.path = folder / "program.py"
+        self.path.write_text(textwrap.dedent(source))
+        self.names: dict[str, Any] = {"__name__": "program"}
+        exec(compile(self.path.read_text(), str(self.path), "exec"), self.names)
+        self.engine = LineEngine(folder, [], [], [], [])
+
+    @property
+    def hits(self) -> dict[int, int]:
+        hits: Counter[int] = Counter()
+        for *_, lines in self.engine.results():
+            for number, n, *_ in lines:
+                hits[number] += n
+        return {number: n for number, n in sorted(hits.items()) if n}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+# --- trace functions ---------------------------------------------------------------------------
+
+
+class Tracer:
+    """A trace function of Python that counts lines of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.hits: Counter[int] = Counter()
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename != self.path:
+            return None
+        if event == "line":
+            self.hits[frame.f_lineno] += 1
+        return self
+
+
+def test_a_trace_function_goes_on_CV01(program: Program) -> None:
+    tracer = Tracer(program.path)
+    sys.settrace(tracer)
+    try:
+        with program.engine:
+            program.names["main"]()
+        assert sys.gettrace() is tracer
+        program.names["main"]()
+    finally:
+        sys.settrace(None)
+    assert program.hits == HITS
+    assert tracer.hits == {number: 2 * n for number, n in HITS.items()}
+
+
+def test_a_trace_function_of_threads_goes_on_CV01(program: Program) -> None:
+    tracer = Tracer(program.path)
+    threading.settrace(tracer)
+    try:
+        with program.engine:
+            threads = [threading.Thread(target=program.names["main"]) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert threading.gettrace() is tracer
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    assert program.hits == tracer.hits == {number: 3 * n for number, n in HITS.items()}
+
+
+def test_a_trace_function_set_in_the_block_CV02(program: Program) -> None:
+    tracer = Tracer(program.path)
+    with program.engine:
+        program.names["main"]()
+        sys.settrace(tracer)
+        program.names["main"]()
+        sys.settrace(None)
+    assert tracer.hits == HITS
+    expected = 2 if MONITORING else 1
+    assert program.hits == {number: expected * n for number, n in HITS.items()}
+
+
+def test_what_gettrace_tells_can_be_set_again(program: Program) -> None:
+    with program.engine:
+        before = sys.gettrace()
+        sys.settrace(None)
+        sys.settrace(before)
+        program.names["main"]()
+    assert program.hits == HITS
+
+
+COVERED = """
+import sys
+from pathlib import Path
+from lineprofiler._core import LineEngine
+from program import main
+engine = LineEngine(Path(__file__).parent, [], [], [], [])
+if sys.argv[1:] == ["profiled"]:
+    with engine:
+        main()
+    hits = {n: h for *_, lines in engine.results() for n, h, *_ in lines if h}
+    assert hits[5] == 30, hits
+else:
+    main()
+main()
+"""
+
+
+@pytest.mark.parametrize("core", ["ctrace", "pytrace", "sysmon"])
+def test_under_coverage_CV01(child: Child, tmp_path: Path, core: str) -> None:
+    pytest.importorskip("coverage")
+    if core == "sysmon" and not MONITORING:
+        pytest.skip("sys.monitoring came with 3.12")
+    (tmp_path / "program.py").write_text(SOURCE + "def never():\n    return 1\n")
+    (tmp_path / "covered.py").write_text(COVERED)
+    reports = []
+    for how in ("plain", "profiled"):
+        code = f"""
+import coverage, os, runpy, sys
+os.chdir({str(tmp_path)!r})
+sys.path.insert(0, {str(tmp_path)!r})
+cov = coverage.Coverage(data_file=None, include=["program.py"])
+cov.start()
+sys.argv = ["covered.py", {how!r}]
+runpy.run_path({str(tmp_path / "covered.py")!r}, run_name="__main__")
+cov.stop()
+print(cov.analysis2("program.py")[1:4])
+"""
+        done = child.run(code, env={"COVERAGE_CORE": core})
+        reports.append(done.stdout)
+    assert reports[0] == reports[1]
+    assert "[11]" in reports[0], "what never ran"
+
+
+def test_a_breakpoint_after_the_block_hits_CV02(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    code = f"""
+import io, pdb, sys
+sys.path.insert(0, {str(tmp_path)!r})
+from lineprofiler._core import LineEngine
+from program import main
+engine = LineEngine({str(tmp_path)!r}, [], [], [], [])
+out = io.StringIO()
+debugger = pdb.Pdb(stdin=io.StringIO("p 'stopped'\\nc\\n"), stdout=out, nosigint=True, readrc=False)
+debugger.set_break({str(tmp_path / "program.py")!r}, 6, temporary=True)
+def run():
+    with engine:
+        pass
+    main()
+debugger.runcall(run)
+assert "stopped" in out.getvalue(), out.getvalue()
+"""
+    child.run(code)
+
+
+# --- sys.monitoring ----------------------------------------------------------------------------
+
+
+@only_monitoring
+def test_beside_cprofile_CV03(program: Program) -> None:
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        with program.engine:
+            program.names["main"]()
+    finally:
+        profile.disable()
+    assert program.hits == HITS
+    profile.create_stats()
+    calls = {key[2]: value[0] for key, value in profile.stats.items()}  # type: ignore[attr-defined]
+    assert calls["inner"] == 3
+
+
+@only_monitoring
+def test_without_a_number_it_is_refused_CV03(program: Program) -> None:
+    for number in (2, 3, 4):
+        sys.monitoring.use_tool_id(number, "another")
+    try:
+        with pytest.raises(RuntimeError, match="stop another profiler first"):
+            program.engine.__enter__()
+        assert not program.engine.running
+    finally:
+        for number in (2, 3, 4):
+            sys.monitoring.free_tool_id(number)
+    with program.engine:
+        program.names["main"]()
+    assert program.hits == HITS
+
+
+class Other:
+    """Another tool, that counts calls and lines of everything and switches off what it saw."""
+
+    def __init__(self, number: int, disables: bool) -> None:
+        self.number = number
+        self.starts: Counter[str] = Counter()
+        self.lines: Counter[tuple[str, int]] = Counter()
+        self.disables = disables
+
+    def start(self, code: CodeType, offset: int) -> object:
+        self.starts[code.co_name] += 1
+        return sys.monitoring.DISABLE if self.disables else None
+
+    def line(self, code: CodeType, number: int) -> object:
+        self.lines[code.co_name, number] += 1
+        return sys.monitoring.DISABLE if self.disables else None
+
+    def __enter__(self) -> Other:
+        events = sys.monitoring.events
+        sys.monitoring.use_tool_id(self.number, "other")
+        sys.monitoring.register_callback(self.number, events.PY_START, self.start)
+        sys.monitoring.register_callback(self.number, events.LINE, self.line)
+        sys.monitoring.set_events(self.number, events.PY_START | events.LINE)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        sys.monitoring.set_events(self.number, 0)
+        sys.monitoring.free_tool_id(self.number)
+        if self.disables:
+            sys.monitoring.restart_events()
+
+
+@only_monitoring
+def test_what_others_switched_off_stays_off_CV04(program: Program) -> None:
+    with Other(1, disables=True) as other:
+        program.names["main"]()
+        before = dict(other.starts), dict(other.lines)
+        for _ in range(2):
+            with program.engine:
+                program.names["main"]()
+        program.names["main"]()
+        after = {k: other.starts[k] for k in before[0]}, {k: other.lines[k] for k in before[1]}
+    own = {"main", "inner"}
+    assert {k: v for k, v in after[0].items() if k in own} == {k: 1 for k in own}
+    # The interpreter notes what is off per line once two tools are there, and then begins anew: the
+    # other tool is asked once more.
+    for key, lines in before[1].items():
+        assert key[0] not in own or after[1][key] <= 2 * lines
+    assert program.hits == {number: 2 * n for number, n in HITS.items()}
+
+
+@only_monitoring
+def test_a_tool_that_begins_in_the_block_CV06(program: Program) -> None:
+    with program.engine:
+        program.names["main"]()
+        with Other(1, disables=False) as other:
+            program.names["main"]()
+        program.names["main"]()
+    assert program.hits == {number: 3 * n for number, n in HITS.items()}
+    assert other.lines["inner", 5] == 30
+
+
+@only_monitoring
+@pytest.mark.parametrize("number", [4, 3])
+def test_who_has_our_number_next_sees_everything_CV05(
+    program: Program, tmp_path: Path, number: int
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    engine = LineEngine(elsewhere, [], [], [], [])
+    if number == 3:
+        sys.monitoring.use_tool_id(4, "another")
+    try:
+        for _ in range(2):
+            with engine:  # to which main() is of no project: it says so once, and for all
+                program.names["main"]()
+    finally:
+        if number == 3:
+            sys.monitoring.free_tool_id(4)
+    with Other(number, disables=False) as other:
+        program.names["main"]()
+    assert other.starts["inner"] == 3
+    assert other.lines["inner", 5] == 30
+    with program.engine:
+        program.names["main"]()
+    assert program.hits == HITS, "another project's code is found later"
+
+
+def test_begun_and_ended_a_thousand_times_TH05(program: Program) -> None:
+    stop = threading.Event()
+    main = program.names["main"]
+
+    def work() -> None:
+        while not stop.is_set():
+            main()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        with program.engine:
+            main()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    hits = program.hits
+    assert hits[9] >= 600
+
+
+OTHERS_ON_CODE = """
+import ctypes, gc, sys
+from lineprofiler._core import LineEngine
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+from program import main
+api = ctypes.pythonapi
+engine = LineEngine(folder, [], [], [], [])
+with engine:
+    main()
+# Indices before and after ours.
+request = getattr(api, "PyUnstable_Eval_RequestCodeExtraIndex", None) or api._PyEval_RequestCodeExtraIndex
+request.restype, request.argtypes = ctypes.c_ssize_t, [ctypes.c_void_p]
+index = request(None)
+put = getattr(api, "PyUnstable_Code_SetExtra", None) or api._PyCode_SetExtra
+put.restype, put.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p]
+def made():
+    names = {}
+    exec("def f():\\n    return 1\\n", names)
+    return names["f"]
+for how in range(3):
+    f = made()
+    if how < 2:
+        assert put(f.__code__, index, 1) == 0
+    if how > 0:
+        with engine:
+            f()
+    del f
+    gc.collect()
+"""
+
+
+def test_others_hang_things_on_code_objects_too(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(OTHERS_ON_CODE, tmp_path)
+
+
+def test_a_compiled_graph_is_not_broken_CV07(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program = Program(
+        tmp_path,
+        """
+        import torch
+        def f(x):
+            y = x + 1
+            return y * 2
+        def main():
+            compiled = torch.compile(f, fullgraph=True, backend="eager")
+            return [compiled(torch.ones(3)).sum().item() for _ in range(3)]
+        """,
+    )
+    with program.engine:
+        assert program.names["main"]() == [12.0] * 3
+    assert program.hits[8] >= 1
+
+
+# --- odd programs ------------------------------------------------------------------------------
+
+
+def test_an_exception_leaves_through_the_block(program: Program) -> None:
+    with pytest.raises(ZeroDivisionError), program.engine:
+        program.names["main"]()
+        raise ZeroDivisionError
+    assert not program.engine.running
+    assert program.hits == HITS
+
+
+def test_the_program_s_exceptions_are_its_own_LN19(tmp_path: Path) -> None:
+    program = Program(
+        tmp_path,
+        """
+        def deep(n):
+            return deep(n + 1)
+        def main():
+            try:
+                deep(0)
+            except RecursionError as error:
+                return error
+        """,
+    )
+    with program.engine:
+        error = program.names["main"]()
+    assert isinstance(error, RecursionError)
+    assert error.__context__ is None
+    [(*_, lines)] = [row for row in program.engine.results() if row[1] == "deep"]
+    assert lines[0][1] > 100
+    with program.engine:
+        pass
+
+
+FORKS = """
+import os, sys
+from pathlib import Path
+from lineprofiler import _core
+from lineprofiler._core import LineEngine
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+from program import main
+os.register_at_fork(after_in_child=_core.lines_after_fork)
+engine = LineEngine(folder, [], [], [], [])
+def hits():
+    return {n: h for *_, lines in engine.results() for n, h, *_ in lines if h}
+with engine:
+    main()
+    pid = os.fork()
+    if pid == 0:
+        assert not engine.running
+        main()
+        assert hits() == {}, hits()
+        if hasattr(sys, "monitoring"):
+            assert [sys.monitoring.get_tool(n) for n in range(6)] == [None] * 6
+        assert sys.gettrace() is None
+        with engine:
+            main()
+        assert hits()[5] == 30, hits()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    main()
+assert hits()[5] == 60, hits()
+with engine:
+    main()
+    os._exit(5)
+"""
+
+
+def test_forks_and_exits(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(FORKS, tmp_path, status=5)
+
+
+ENDS_WHILE_IT_RUNS = """
+import sys, threading
+from lineprofiler._core import LineEngine
+sys.path.insert(0, sys.argv[1])
+from program import main
+engine = LineEngine(sys.argv[1], [], [], [], [])
+engine.__enter__()
+class Last:
+    def __del__(self):
+        main()
+last = Last()
+forever = threading.Event()
+threading.Thread(target=lambda: [main() for _ in iter(int, 1)], daemon=True).start()
+main()
+"""
+
+
+def test_a_program_that_ends_while_it_runs(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    done = child.run(ENDS_WHILE_IT_RUNS, tmp_path)
+    assert done.stderr == ""
+
+
+def test_one_that_is_dropped_while_it_runs(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(
+        """
+import gc, sys
+from lineprofiler._core import LineEngine
+sys.path.insert(0, sys.argv[1])
+from program import main
+LineEngine(sys.argv[1], [], [], [], []).__enter__()
+gc.collect()
+main()
+try:
+    LineEngine(sys.argv[1], [], [], [], []).__enter__()
+except RuntimeError:
+    print("refused")
+""",
+        tmp_path,
+    )
+
+
+def test_generators_dropped_in_the_middle(tmp_path: Path) -> None:
+    program = Program(
+        tmp_path,
+        """
+        def gen():
+            try:
+                for i in range(100):
+                    yield i
+            finally:
+                x = 1
+        def main():
+            for _ in range(50):
+                g = gen()
+                next(g)
+                next(g)
+                del g
+        """,
+    )
+    with program.engine:
+        program.names["main"]()
+    assert program.hits[5] == 100
+    assert program.hits[7] == 50
+
+
+def test_code_objects_that_go_while_it_runs(tmp_path: Path) -> None:
+    program = Program(tmp_path, "def main(): pass\n")
+    source = "def f():\n    return 1\nf()\ndef g():\n    yield f()\nx = next(g())\n"
+    with program.engine:
+        for _ in range(300):
+            exec(compile(source, str(program.path), "exec"), {})
+    assert program.hits[2] == 600
+
+
+def test_an_engine_that_goes_leaves_its_code(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    for _ in range(3):
+        engine = LineEngine(tmp_path, [], [], [], [])
+        with engine:
+            program.names["main"]()
+        assert {n: h for *_, lines in engine.results() for n, h, *_ in lines if h} == HITS
+        del engine
