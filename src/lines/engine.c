@@ -86,6 +86,7 @@ int lp_lines_engine_clear(struct lp_lines_engine *engine)
     regions_free(engine);
     engine->blocks_ns = engine->overhead_ns = 0;
     engine->events = 0;
+    engine->cost_change = 0;
     engine->no_memory = false;
     if (region_new(engine, NULL, NULL))
         return 0;
@@ -161,6 +162,8 @@ static int begin_block(struct lp_lines_engine *engine)
     PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
     struct lp_lines_code *known = code && thread ? lp_lines_code_of(engine, code) : NULL;
     Py_XDECREF(code);
+    if (thread)
+        thread->events = 0;
     session->thread = thread;
     session->overhead_q8 = thread ? thread->overhead_q8 : 0;
     if (!known || !known->inside)
@@ -187,6 +190,7 @@ static void end_session(struct lp_lines_engine *engine)
     lp_lines_running = NULL;
     lp_lines_codes_rest(engine);
     threads_free(engine);
+    lp_lines_costs_free(&engine->session.probe);
     Py_CLEAR(engine->session.monitoring);
     Py_CLEAR(engine->session.disable);
     Py_CLEAR(engine->session.thread_hook);
@@ -226,8 +230,9 @@ static int take_in_block_file(struct lp_lines_engine *engine)
     return failed;
 }
 
-static int begin_session(struct lp_lines_engine *engine, struct lp_lines_probe *probe)
+static int begin_session(struct lp_lines_engine *engine)
 {
+    struct lp_lines_probe *probe = &engine->session.probe;
     engine->costs = (struct lp_lines_costs){0};
     if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || lp_lines_hooks_start(engine) < 0)
         return -1;
@@ -255,7 +260,6 @@ static void get_clocks_ready(void)
 int lp_lines_engine_start(struct lp_lines_engine *engine)
 {
     static uint64_t sessions;
-    struct lp_lines_probe probe = {0};
     if (refuse_to_start() < 0)
         return -1;
     get_clocks_ready();
@@ -264,13 +268,27 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
     engine->session = (struct lp_lines_session){.tool = -1, .number = ++sessions};
     lp_lines_running = engine;
     lp_lines_session = sessions;
-    int result = begin_session(engine, &probe);
-    if (result < 0) {
-        lp_lines_hooks_stop(engine);
-        end_session(engine);
+    if (begin_session(engine) == 0)
+        return 0;
+    lp_lines_hooks_stop(engine);
+    end_session(engine);
+    return -1;
+}
+
+/* On a machine that others use, an event may cost more or less in the end than was measured at the beginning, and was taken
+   out of all times. */
+static void measure_change(struct lp_lines_engine *engine)
+{
+    struct lp_lines_costs now;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (lp_lines_session && lp_lines_costs_end(&engine->session.probe, &now) == 0) {
+        double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
+        double worst = engine->cost_change > 0 ? engine->cost_change : 1;
+        if ((change > 1 ? change : 1 / change) >= (worst > 1 ? worst : 1 / worst))
+            engine->cost_change = change;
     }
-    lp_lines_costs_free(&probe);
-    return result;
+    PyErr_Restore(type, value, traceback);
 }
 
 int lp_lines_engine_stop(struct lp_lines_engine *engine)
@@ -282,6 +300,7 @@ int lp_lines_engine_stop(struct lp_lines_engine *engine)
     engine->blocks_ns += (int64_t)lp_wall_ns() - engine->session.began_ns;
     if (engine->session.thread)
         engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
+    measure_change(engine);
     lp_lines_hooks_stop(engine);
     end_session(engine);
     return 0;

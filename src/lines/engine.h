@@ -70,6 +70,12 @@ struct lp_lines_costs {
     int64_t line_q8, call_q8; /* Of an event, in 1/256 ns: a line, and a beginning or an end of a frame. */
 };
 
+/* What an event costs is measured with a small program. */
+struct lp_lines_probe {
+    PyObject *names;               /* Owned. */
+    struct lp_lines_costs without; /* Whole durations, in nanoseconds. */
+};
+
 /* What is going on since start. */
 struct lp_lines_session {
     uint64_t number;
@@ -78,6 +84,7 @@ struct lp_lines_session {
     struct lp_line *block_line;    /* The line of its `with`, */
     uint64_t block_line_hits;      /* and what it had then. */
     struct lp_lines_thread *thread;
+    struct lp_lines_probe probe;
     int tool;              /* monitoring: its number; -1: none */
     PyObject *monitoring;  /* Owned: sys.monitoring */
     PyObject *disable;     /* Owned: sys.monitoring.DISABLE */
@@ -93,7 +100,9 @@ struct lp_lines_engine {
     struct lp_lines_waits waits;
     struct lp_lines_costs costs;
     struct lp_lines_session session;
-    bool no_memory;      /* It stopped recording. */
+    bool no_memory; /* It stopped recording. */
+    double
+        cost_change; /* What a line event cost at the end of a session / at its beginning; of the worst. 0: none ended. */
     int64_t blocks_ns;   /* Wall time of the sessions that ended, */
     int64_t overhead_ns; /* of it, taken by the profiler on the threads that began them, */
     uint64_t events;     /* and events of all threads. */
@@ -161,11 +170,6 @@ void lp_lines_stop_recording(struct lp_lines_engine *engine);
 /* --- costs.c: what an event costs --- */
 
 #define LP_LINES_OWN_FILE "<lineprofiler, measuring itself>"
-
-struct lp_lines_probe {
-    PyObject *names;               /* Owned. */
-    struct lp_lines_costs without; /* Whole durations, in nanoseconds. */
-};
 
 /* Without hooks, then with them. 0, or -1 with an exception; to be freed in any case. */
 int lp_lines_costs_begin(struct lp_lines_probe *probe);
