@@ -34,6 +34,7 @@ class View(_Record):
         "folder",
         "functions",
         "globs",
+        "problems",
         "region",
         "running",
         "signatures",
@@ -45,6 +46,8 @@ class View(_Record):
     """By file and first line."""
     globs: list[str]
     """Of functions: others were not measured."""
+    problems: dict[tuple[str, str, int], str]
+    """Those of `problem()` that are known."""
     region: str | None
     running: bool
     signatures: dict[str, Signature | None]
@@ -60,9 +63,10 @@ class View(_Record):
 
     def problem(self, function: FunctionStats) -> str:
         """Return why the source of a function cannot be shown; "" if it can."""
-        return self.source(function.filename).problem(
-            function.function_name, function.first_line, list(function.line_stats)
-        )
+        key = (function.filename, function.function_name, function.first_line)
+        if key not in self.problems:
+            self.problems[key] = self.source(key[0]).problem(*key[1:], list(function.line_stats))
+        return self.problems[key]
 
     def shown_path(self, file: str) -> str:
         """Return a file's path, below the project's folder if it is there."""

@@ -172,7 +172,8 @@ static int begin_block(struct lp_lines_engine *engine)
     session->block_frame = lp_lines_hooks_frame(frame);
     session->block_line = &table->lines[number];
     session->block_line_hits = session->block_line->hits;
-    struct lp_lines_frame made = {session->block_frame, known->code, table, session->block_line};
+    struct lp_lines_frame made = {
+        .frame = session->block_frame, .code = known->code, .table = table, .line = session->block_line};
     if (lp_lines_stack_push(&thread->stack, made, lp_lines_now(thread)) == 0)
         return 0;
     PyErr_NoMemory();
@@ -312,22 +313,20 @@ static struct lp_lines_region *region_within(struct lp_lines_engine *engine, str
 static int move_to(struct lp_lines_thread *thread, struct lp_lines_region *region)
 {
     struct lp_lines_stack *stack = &thread->stack;
-    struct lp_lines_table **tables = calloc(stack->n + 1, sizeof *tables);
-    bool complete = tables != NULL;
     struct lp_lines_region *before = thread->region;
     thread->region = region;
-    for (uint32_t i = 0; complete && i < stack->n; i++) {
-        PyCodeObject *code = (PyCodeObject *)(uintptr_t)stack->frames[i].code;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        struct lp_lines_frame *frame = &stack->frames[i];
+        PyCodeObject *code = (PyCodeObject *)(uintptr_t)frame->code;
         struct lp_lines_code *known = code ? lp_lines_code_of(thread->engine, code) : NULL;
-        tables[i] = known ? lp_lines_table_of(known, thread) : NULL;
-        complete = !code || tables[i];
+        frame->next_table = known ? lp_lines_table_of(known, thread) : NULL;
+        if (code && !frame->next_table) {
+            thread->region = before;
+            return -1;
+        }
     }
-    if (complete)
-        lp_lines_stack_move(stack, tables, lp_lines_now(thread));
-    else
-        thread->region = before;
-    free(tables);
-    return complete ? 0 : -1;
+    lp_lines_stack_move(stack, lp_lines_now(thread));
+    return 0;
 }
 
 int lp_lines_engine_region(struct lp_lines_engine *engine, PyObject *name)
