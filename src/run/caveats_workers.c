@@ -180,14 +180,14 @@ static void caveat_shared(struct lp_run_caveat_list *list, const struct lp_run *
 {
     struct lp_run_line line = {0};
     struct lp_run_concerned concerned = {0};
-    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof *workers);
+    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
     if (!workers) {
         list->failed = true;
         return;
     }
     for (size_t i = 0; i < run->n_workers; i++)
         workers[i] = &run->workers[i];
-    qsort(workers, run->n_workers, sizeof *workers, by_process);
+    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_process);
     find_shared(&concerned, workers, run->n_workers);
     free(workers);
     if (!concerned.n)
