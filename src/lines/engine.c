@@ -146,12 +146,14 @@ static void set_block_line_right(struct lp_lines_engine *engine)
     if (!top || thread != session->thread || top->frame != session->block_frame || top->line != session->block_line ||
         !top->line)
         return;
-    if (top->line->hits == session->block_line_hits) {
+    if (top->line->hits == session->block_line_then.hits) {
         top->line->hits++;
         return;
     }
     top->line->hits--;
-    thread->stack.last = lp_lines_now(thread); /* billed to nobody */
+    top->line->own = session->block_line_then.own;
+    top->line->repeated = session->block_line_then.repeated;
+    top->line = NULL; /* What passes from now on is nobody's. */
 }
 
 static int begin_block(struct lp_lines_engine *engine)
@@ -174,7 +176,7 @@ static int begin_block(struct lp_lines_engine *engine)
         return 0;
     session->block_frame = lp_lines_hooks_frame(frame);
     session->block_line = &table->lines[number];
-    session->block_line_hits = session->block_line->hits;
+    session->block_line_then = *session->block_line;
     struct lp_lines_frame made = {
         .frame = session->block_frame, .code = known->code, .table = table, .line = session->block_line};
     if (lp_lines_stack_push(&thread->stack, made, lp_lines_now(thread)) == 0)

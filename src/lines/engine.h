@@ -79,10 +79,10 @@ struct lp_lines_probe {
 /* What is going on since start. */
 struct lp_lines_session {
     uint64_t number;
-    int64_t began_ns, overhead_q8; /* That of the thread, when it began. */
-    const void *block_frame;       /* The frame that the block is in; NULL: none is profiled. */
-    struct lp_line *block_line;    /* The line of its `with`, */
-    uint64_t block_line_hits;      /* and what it had then. */
+    int64_t began_ns, overhead_q8;  /* That of the thread, when it began. */
+    const void *block_frame;        /* The frame that the block is in; NULL: none is profiled. */
+    struct lp_line *block_line;     /* The line of its `with`, */
+    struct lp_line block_line_then; /* and what it had. */
     struct lp_lines_thread *thread;
     struct lp_lines_probe probe;
     int tool;              /* monitoring: its number; -1: none */
