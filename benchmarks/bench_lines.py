@@ -3,11 +3,11 @@
     python benchmarks/bench_lines.py [--rounds N] [--markdown]
 
 Each program below runs in a process of its own per tool: alone, with lineprofiler, with
-line_profiler (on every function that lineprofiler saw), with a trace function written in Python, and
-under coverage. The best of some rounds counts, in CPU time. What a tool adds is divided by the number
-of line events, as lineprofiler counts them. line_profiler records none of code within functions, such
-as generator expressions, and coverage switches lines off that it has seen: they add less where
-they tell less. The last program spends its time in the standard library alone.
+line_profiler (on every function that lineprofiler saw), with a trace function written in Python,
+and under coverage. The best of some rounds counts, in CPU time. What a tool adds is divided by the
+number of line events, as lineprofiler counts them. line_profiler records none of code within
+functions, such as generator expressions, and coverage switches lines off that it has seen: they add
+less where they tell less. The last program spends its time in the standard library alone.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def with_lineprofiler(folder: Path, main: Callable[[], object], rounds: int) -> 
 
 
 def with_line_profiler(folder: Path, main: Callable[[], object], rounds: int) -> tuple[float, int]:
-    """Return the best time with line_profiler on all functions, and its line events of one round."""
+    """Return the best time with line_profiler on all functions, and its events of one round."""
     from line_profiler import LineProfiler
 
     profiler = LineProfiler(*functions_in(folder))
@@ -193,13 +193,13 @@ def with_settrace(folder: Path, main: Callable[[], object], rounds: int) -> floa
     hits: dict[tuple[CodeType, int], int] = {}
     prefix = str(folder)
 
-    def local(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+    def local(frame: FrameType, event: str, _arg: object) -> Callable[..., Any]:
         if event == "line":
             key = frame.f_code, frame.f_lineno
             hits[key] = hits.get(key, 0) + 1
         return local
 
-    def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+    def trace(frame: FrameType, _event: str, _arg: object) -> Callable[..., Any] | None:
         return local if frame.f_code.co_filename.startswith(prefix) else None
 
     sys.settrace(trace)
@@ -246,7 +246,7 @@ def measure(folder: Path, tool: str, rounds: int) -> dict[str, float]:
 
 
 def rows(rounds: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Return for each program and tool its figures: the best of several processes, taken by turns."""
+    """Return for each program and tool its figures: the best of several processes by turns."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name, source in PROGRAMS.items():
         with tempfile.TemporaryDirectory() as place:
@@ -276,7 +276,7 @@ def copy_of(folder: Path) -> Path:
 
 
 def table(found: dict[str, dict[str, dict[str, float]]], markdown: bool) -> tuple[list[str], float]:
-    """Return the lines of the table, and the worst ratio to line_profiler where that tells as much."""
+    """Return the lines of the table, and the worst ratio to a line_profiler that tells as much."""
     header = ["program", "alone ms", "line events", *(f"{tool} ns" for tool in TOOLS), "O8"]
     lines = []
     worst = 0.0

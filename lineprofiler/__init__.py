@@ -36,7 +36,7 @@ else:
         import importlib
 
         if name in _HOMES:
-            home = importlib.import_module(f"lineprofiler.{_HOMES[name]}")
+            home = __getattr__(_HOMES[name])
             return globals().setdefault(name, getattr(home, name))
         if name == "_core":
             try:

@@ -151,14 +151,22 @@ class Window:
             only = "is at work in this process already, and only one heavy profiler can be"
             self._refuse(profiler, f"{other} {only}")
             return
+        begun = None
         try:
             tool = TOOLS[self.backend]()
-            tool.start(self._open_files(profiler).temporary)
+            path = self._open_files(profiler).temporary
+            begun = tool
+            tool.start(path)
         except ImportError as error:
             self._unavailable(profiler, _say(error))
-        except Exception as error:
+        except BaseException as error:
+            if begun is not None:
+                with contextlib.suppress(Exception):  # it may be at work all the same
+                    begun.stop()
             self._failed.append(_say(error))
             self._refuse(profiler, f"could not be started: {_say(error)}")
+            if not isinstance(error, Exception):  # the program's: a KeyboardInterrupt, an exit
+                raise
         else:
             _see_forks()
             _running = self
@@ -183,11 +191,13 @@ class Window:
             _running = None
             tool.export(files.temporary)
             files.publish()
-        except Exception as error:
+        except BaseException as error:
             _running = None
             self._failed.append(_say(error))
             files.discard()
             self._refuse(profiler, f"could not be written: {_say(error)}")
+            if not isinstance(error, Exception):
+                raise
         else:
             self._note(profiler, "written", remark)
 

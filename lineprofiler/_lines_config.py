@@ -88,14 +88,16 @@ def read_globs(folder: str, given: Given) -> dict[str, list[str]]:
 
 def _read_table(path: str) -> dict[str, Any]:
     """Return the table [tool.lineprofiler] of a file, {} where there is none."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return {}
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:  # no TOML, or no UTF-8
+        document = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or nothing but brackets
         raise ValueError(f"{path}: not TOML: {error}") from None
     tool = document.get("tool")
     table = tool.get("lineprofiler", {}) if isinstance(tool, dict) else {}

@@ -20,6 +20,10 @@ WAIT_FROM_NS = 100_000
 """Of less time than this no share is told that was spent waiting: clocks are not that exact."""
 
 
+COST_CHANGE = 1.5
+"""From such a change on of what an event costs a reader is told."""
+
+
 def wait_share(figures: LineStats | FunctionStats) -> float | None:
     """Return the part of the wall time, with calls, that its thread was on no CPU."""
     if figures.wall_ns < WAIT_FROM_NS:
@@ -34,6 +38,7 @@ class View(_Record):
         "folder",
         "functions",
         "globs",
+        "problems",
         "region",
         "running",
         "signatures",
@@ -45,6 +50,8 @@ class View(_Record):
     """By file and first line."""
     globs: list[str]
     """Of functions: others were not measured."""
+    problems: dict[tuple[str, str, int], str]
+    """Those of `problem()` that are known."""
     region: str | None
     running: bool
     signatures: dict[str, Signature | None]
@@ -60,9 +67,10 @@ class View(_Record):
 
     def problem(self, function: FunctionStats) -> str:
         """Return why the source of a function cannot be shown; "" if it can."""
-        return self.source(function.filename).problem(
-            function.function_name, function.first_line, list(function.line_stats)
-        )
+        key = (function.filename, function.function_name, function.first_line)
+        if key not in self.problems:
+            self.problems[key] = self.source(key[0]).problem(*key[1:], list(function.line_stats))
+        return self.problems[key]
 
     def shown_path(self, file: str) -> str:
         """Return a file's path, below the project's folder if it is there."""
@@ -85,6 +93,13 @@ class View(_Record):
         if not self.totals["complete"]:
             text = "Memory ran out: what ran after that is in no figure."
             found.append(("incomplete", text))
+        change = self.totals["cost_change"]
+        if change and not 1 / COST_CHANGE < change < COST_CHANGE:
+            text = (
+                f"At the end of the block an event cost {change:.1f} times what it did at the "
+                "beginning: the machine was busy, and times of short lines are rough."
+            )
+            found.append(("costs", text))
         if self.totals["backend"] == "settrace":
             text = "Threads that ran before the block are not seen before Python 3.12."
             found.append(("threads", text))

@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
-    from typing import Any, Literal, Self, SupportsFloat, SupportsIndex, TextIO
+    from typing import Any, Literal, NoReturn, Self, SupportsFloat, SupportsIndex, TextIO
 
     from lineprofiler._lines_source import Signature
     from lineprofiler._lines_view import View
@@ -229,6 +229,11 @@ class LineProfiler(_core.LineEngine):
         state = "running" if self.running else "not running"
         return f"<LineProfiler of {_nearest.short_repr(self._folder)}, {state}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a LineProfiler can be neither copied nor pickled; what get_stats() returns can"
+        )
+
     # ---- while it runs
 
     def region(self, name: str) -> _Region:
@@ -382,6 +387,7 @@ class LineProfiler(_core.LineEngine):
             folder=self._folder,
             functions=functions,
             globs=self._functions,
+            problems={},
             region="/".join(region) if isinstance(region, tuple) else region,
             running=self.running,
             signatures=self._signatures,

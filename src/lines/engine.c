@@ -86,6 +86,7 @@ int lp_lines_engine_clear(struct lp_lines_engine *engine)
     regions_free(engine);
     engine->blocks_ns = engine->overhead_ns = 0;
     engine->events = 0;
+    engine->cost_change = 0;
     engine->no_memory = false;
     if (region_new(engine, NULL, NULL))
         return 0;
@@ -145,12 +146,14 @@ static void set_block_line_right(struct lp_lines_engine *engine)
     if (!top || thread != session->thread || top->frame != session->block_frame || top->line != session->block_line ||
         !top->line)
         return;
-    if (top->line->hits == session->block_line_hits) {
+    if (top->line->hits == session->block_line_then.hits) {
         top->line->hits++;
         return;
     }
     top->line->hits--;
-    thread->stack.last = lp_lines_now(thread); /* billed to nobody */
+    top->line->own = session->block_line_then.own;
+    top->line->repeated = session->block_line_then.repeated;
+    top->line = NULL; /* What passes from now on is nobody's. */
 }
 
 static int begin_block(struct lp_lines_engine *engine)
@@ -161,6 +164,8 @@ static int begin_block(struct lp_lines_engine *engine)
     PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
     struct lp_lines_code *known = code && thread ? lp_lines_code_of(engine, code) : NULL;
     Py_XDECREF(code);
+    if (thread)
+        thread->events = 0;
     session->thread = thread;
     session->overhead_q8 = thread ? thread->overhead_q8 : 0;
     if (!known || !known->inside)
@@ -171,8 +176,9 @@ static int begin_block(struct lp_lines_engine *engine)
         return 0;
     session->block_frame = lp_lines_hooks_frame(frame);
     session->block_line = &table->lines[number];
-    session->block_line_hits = session->block_line->hits;
-    struct lp_lines_frame made = {session->block_frame, known->code, table, session->block_line};
+    session->block_line_then = *session->block_line;
+    struct lp_lines_frame made = {
+        .frame = session->block_frame, .code = known->code, .table = table, .line = session->block_line};
     if (lp_lines_stack_push(&thread->stack, made, lp_lines_now(thread)) == 0)
         return 0;
     PyErr_NoMemory();
@@ -186,6 +192,7 @@ static void end_session(struct lp_lines_engine *engine)
     lp_lines_running = NULL;
     lp_lines_codes_rest(engine);
     threads_free(engine);
+    lp_lines_costs_free(&engine->session.probe);
     Py_CLEAR(engine->session.monitoring);
     Py_CLEAR(engine->session.disable);
     Py_CLEAR(engine->session.threading);
@@ -240,8 +247,9 @@ static int check_session(const struct lp_lines_engine *engine, uint64_t number)
     return -1;
 }
 
-static int begin_session(struct lp_lines_engine *engine, struct lp_lines_probe *probe, uint64_t number)
+static int begin_session(struct lp_lines_engine *engine, uint64_t number)
 {
+    struct lp_lines_probe *probe = &engine->session.probe;
     engine->costs = (struct lp_lines_costs){0};
     if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || check_session(engine, number) < 0)
         return -1;
@@ -274,7 +282,6 @@ static void get_clocks_ready(void)
 int lp_lines_engine_start(struct lp_lines_engine *engine)
 {
     static uint64_t sessions;
-    struct lp_lines_probe probe = {0};
     if (refuse_to_start() < 0)
         return -1;
     get_clocks_ready();
@@ -284,13 +291,33 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
     engine->session = (struct lp_lines_session){.tool = -1, .number = number};
     lp_lines_running = engine;
     lp_lines_session = number;
-    int result = begin_session(engine, &probe, number);
-    if (result < 0 && is_session(engine, number)) {
+    if (begin_session(engine, number) == 0)
+        return 0;
+    if (is_session(engine, number)) {
         lp_lines_hooks_stop(engine);
         end_session(engine);
     }
-    lp_lines_costs_free(&probe);
-    return result;
+    return -1;
+}
+
+/* On a machine that others use, an event may cost more or less in the end than was measured at the beginning, and was taken
+   out of all times. */
+static int measure_change(struct lp_lines_engine *engine)
+{
+    struct lp_lines_costs now;
+    if (!lp_lines_session)
+        return 0;
+    if (lp_lines_costs_end(&engine->session.probe, &now) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+            return -1; /* of a signal's handler: the program's */
+        PyErr_Clear();
+        return 0;
+    }
+    double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
+    double worst = engine->cost_change > 0 ? engine->cost_change : 1;
+    if ((change > 1 ? change : 1 / change) >= (worst > 1 ? worst : 1 / worst))
+        engine->cost_change = change;
+    return 0;
 }
 
 bool lp_lines_engine_runs(const struct lp_lines_engine *engine)
@@ -304,14 +331,19 @@ int lp_lines_engine_stop(struct lp_lines_engine *engine)
         return 0;
     set_block_line_right(engine);
     end_threads(engine);
-    lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
     engine->blocks_ns += (int64_t)lp_wall_ns() - engine->session.began_ns;
     engine->session.began_ns = 0;
     if (engine->session.thread)
         engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
+    uint64_t number = engine->session.number;
+    int result = measure_change(engine);
+    if (!is_session(engine, number)) /* a forked child's, in which it has ended */
+        return result;
+    lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
+    lp_lines_waits_free(&engine->waits);
     lp_lines_hooks_stop(engine);
     end_session(engine);
-    return 0;
+    return result;
 }
 
 void lp_lines_after_fork(void)
@@ -340,22 +372,20 @@ static struct lp_lines_region *region_within(struct lp_lines_engine *engine, str
 static int move_to(struct lp_lines_thread *thread, struct lp_lines_region *region)
 {
     struct lp_lines_stack *stack = &thread->stack;
-    struct lp_lines_table **tables = calloc(stack->n + 1, sizeof *tables);
-    bool complete = tables != NULL;
     struct lp_lines_region *before = thread->region;
     thread->region = region;
-    for (uint32_t i = 0; complete && i < stack->n; i++) {
-        PyCodeObject *code = (PyCodeObject *)(uintptr_t)stack->frames[i].code;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        struct lp_lines_frame *frame = &stack->frames[i];
+        PyCodeObject *code = (PyCodeObject *)(uintptr_t)frame->code;
         struct lp_lines_code *known = code ? lp_lines_code_of(thread->engine, code) : NULL;
-        tables[i] = known ? lp_lines_table_of(known, thread) : NULL;
-        complete = !code || tables[i];
+        frame->next_table = known ? lp_lines_table_of(known, thread) : NULL;
+        if (code && !frame->next_table) {
+            thread->region = before;
+            return -1;
+        }
     }
-    if (complete)
-        lp_lines_stack_move(stack, tables, lp_lines_now(thread));
-    else
-        thread->region = before;
-    free(tables);
-    return complete ? 0 : -1;
+    lp_lines_stack_move(stack, lp_lines_now(thread));
+    return 0;
 }
 
 int lp_lines_engine_region(struct lp_lines_engine *engine, PyObject *name)

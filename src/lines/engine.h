@@ -70,15 +70,22 @@ struct lp_lines_costs {
     int64_t line_q8, call_q8; /* Of an event, in 1/256 ns: a line, and a beginning or an end of a frame. */
 };
 
+/* What an event costs is measured with a small program. */
+struct lp_lines_probe {
+    PyObject *names;               /* Owned. */
+    struct lp_lines_costs without; /* Whole durations, in nanoseconds. */
+};
+
 /* What is going on since start. */
 struct lp_lines_session {
     uint64_t number;
-    int64_t began_ns;           /* 0: it is beginning or ending. */
-    int64_t overhead_q8;        /* That of the thread, when it began. */
-    const void *block_frame;    /* The frame that the block is in; NULL: none is profiled. */
-    struct lp_line *block_line; /* The line of its `with`, */
-    uint64_t block_line_hits;   /* and what it had then. */
+    int64_t began_ns;               /* 0: it is beginning or ending. */
+    int64_t overhead_q8;            /* That of the thread, when it began. */
+    const void *block_frame;        /* The frame that the block is in; NULL: none is profiled. */
+    struct lp_line *block_line;     /* The line of its `with`, */
+    struct lp_line block_line_then; /* and what it had. */
     struct lp_lines_thread *thread;
+    struct lp_lines_probe probe;
     int tool;              /* monitoring: its number; -1: none */
     PyObject *monitoring;  /* Owned: sys.monitoring */
     PyObject *disable;     /* Owned: sys.monitoring.DISABLE */
@@ -95,7 +102,9 @@ struct lp_lines_engine {
     struct lp_lines_waits waits;
     struct lp_lines_costs costs;
     struct lp_lines_session session;
-    bool no_memory;      /* It stopped recording. */
+    bool no_memory; /* It stopped recording. */
+    double
+        cost_change; /* What a line event cost at the end of a session / at its beginning; of the worst. 0: none ended. */
     int64_t blocks_ns;   /* Wall time of the sessions that ended, */
     int64_t overhead_ns; /* of it, taken by the profiler on the threads that began them, */
     uint64_t events;     /* and events of all threads. */
@@ -133,7 +142,8 @@ void lp_lines_engine_free(struct lp_lines_engine *engine);
 int lp_lines_engine_start(struct lp_lines_engine *engine);
 /* Whether it has begun, and is not ending. */
 bool lp_lines_engine_runs(const struct lp_lines_engine *engine);
-/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind. */
+/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind. -1 with an exception: a
+   signal's handler raised it meanwhile. */
 int lp_lines_engine_stop(struct lp_lines_engine *engine);
 /* Forgets all figures. */
 int lp_lines_engine_clear(struct lp_lines_engine *engine);
@@ -178,11 +188,6 @@ void lp_lines_stop_recording(struct lp_lines_engine *engine);
 /* --- costs.c: what an event costs --- */
 
 #define LP_LINES_OWN_FILE "<lineprofiler, measuring itself>"
-
-struct lp_lines_probe {
-    PyObject *names;               /* Owned. */
-    struct lp_lines_costs without; /* Whole durations, in nanoseconds. */
-};
 
 /* Without hooks, then with them. 0, or -1 with an exception; to be freed in any case. */
 int lp_lines_costs_begin(struct lp_lines_probe *probe);

@@ -81,7 +81,7 @@ static bool push(struct lp_lines_thread *thread, struct lp_lines_code *code, con
                  struct lp_lines_time now)
 {
     struct lp_lines_table *table = lp_lines_table_of(code, thread);
-    struct lp_lines_frame made = {frame, code->code, table, line};
+    struct lp_lines_frame made = {.frame = frame, .code = code->code, .table = table, .line = line};
     if (table && lp_lines_stack_push(&thread->stack, made, now) == 0)
         return true;
     lp_lines_stop_recording(thread->engine);

@@ -102,22 +102,23 @@ void lp_lines_stack_settle(struct lp_lines_stack *stack, struct lp_lines_time no
     }
 }
 
-void lp_lines_stack_move(struct lp_lines_stack *stack, struct lp_lines_table *const *tables, struct lp_lines_time now)
+void lp_lines_stack_move(struct lp_lines_stack *stack, struct lp_lines_time now)
 {
     bill_top(stack, now);
     for (uint32_t i = 0; i < stack->n; i++) {
         struct lp_lines_frame *frame = &stack->frames[i];
+        struct lp_lines_table *table = frame->next_table;
         bool calls = i + 1 < stack->n;
-        struct lp_line *line = frame->line ? &tables[i]->lines[frame->line - frame->table->lines] : NULL;
         if (!frame->table)
             continue;
+        struct lp_line *line = frame->line ? &table->lines[frame->line - frame->table->lines] : NULL;
         close_table(frame->table, now);
-        open_table(tables[i], now);
+        open_table(table, now);
         if (calls) {
             close_below(frame->line, now);
             open_below(line, now);
         }
-        frame->table = tables[i];
+        frame->table = table;
         frame->line = line;
     }
 }

@@ -18,9 +18,10 @@
 #include <stddef.h>
 
 struct lp_lines_frame {
-    const void *frame, *code;     /* What tells it from others. */
-    struct lp_lines_table *table; /* Borrowed; NULL: its code object is gone. */
-    struct lp_line *line;         /* In table; NULL: none was begun yet. */
+    const void *frame, *code;          /* What tells it from others. */
+    struct lp_lines_table *table;      /* Borrowed; NULL: its code object is gone. */
+    struct lp_line *line;              /* In table; NULL: none was begun yet. */
+    struct lp_lines_table *next_table; /* Borrowed: what lp_lines_stack_move is to go on with. */
 };
 
 struct lp_lines_stack {
@@ -46,8 +47,8 @@ ptrdiff_t lp_lines_stack_find(const struct lp_lines_stack *stack, const void *fr
 void lp_lines_stack_cut(struct lp_lines_stack *stack, uint32_t n, struct lp_lines_time now);
 /* Bills all that is open, which stays open. */
 void lp_lines_stack_settle(struct lp_lines_stack *stack, struct lp_lines_time now);
-/* From now on the frames are billed in other tables, of the same shapes. */
-void lp_lines_stack_move(struct lp_lines_stack *stack, struct lp_lines_table *const *tables, struct lp_lines_time now);
+/* From now on the frames are billed in their next tables, which are of the same shapes. */
+void lp_lines_stack_move(struct lp_lines_stack *stack, struct lp_lines_time now);
 /* A code object has gone, and its tables with it. */
 void lp_lines_stack_forget(struct lp_lines_stack *stack, const void *code);
 

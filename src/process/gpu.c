@@ -166,14 +166,18 @@ static double percent_of(int value_type, const union lp_nvml_value *value)
 /* Percents of a window, added up. */
 struct mean {
     double sum;
-    unsigned n;
+    unsigned n, senseless;
     uint64_t last_us;
 };
 
 static void add_to_mean(struct mean *mean, uint64_t since_us, uint64_t time_us, double percent)
 {
-    if (time_us <= since_us || !(percent >= 0 && percent <= 100)) /* some drivers hand out stale or senseless ones */
+    if (time_us <= since_us) /* some drivers hand out stale ones */
         return;
+    if (!(percent >= 0 && percent <= 100)) {
+        mean->senseless++;
+        return;
+    }
     mean->sum += percent;
     mean->n++;
     mean->last_us = time_us > mean->last_us ? time_us : mean->last_us;
@@ -283,7 +287,7 @@ static uint32_t read_own_busy(const struct lp_gpus *gpus, struct lp_gpu *gpu)
     bool primed = gpu->own_primed;
     gpu->own_primed = true;
     gpu->attributed |= own.n > 0;
-    if (!primed)
+    if (!primed || (own.n == 0 && own.senseless > 0))
         return LP_GPU_UNKNOWN_PERMILLE;
     return own.n ? permille(&own) : 0;
 }

@@ -102,11 +102,11 @@ static int stop(PyObject *self)
     if (!lp_lines_engine_runs(engine))
         return 0;
     bool complete = !engine->no_memory;
-    lp_lines_engine_stop(engine);
+    int failed = lp_lines_engine_stop(engine);
     complete = complete && !engine->no_memory;
     Py_DECREF(self);
-    if (complete)
-        return 0;
+    if (failed || complete)
+        return failed;
     return PyErr_WarnEx(PyExc_RuntimeWarning,
                         "the LineProfiler ran out of memory and stopped before the end of its block", 2);
 }
@@ -235,11 +235,11 @@ static PyObject *line_engine_totals(PyObject *self, PyObject *unused)
 {
     const struct lp_lines_engine *engine = engine_of(self);
     (void)unused;
-    return Py_BuildValue("{s:s,s:K,s:L,s:L,s:d,s:d,s:O}", "backend", lp_lines_hooks_name, "events",
+    return Py_BuildValue("{s:s,s:K,s:L,s:L,s:d,s:d,s:d,s:O}", "backend", lp_lines_hooks_name, "events",
                          (unsigned long long)engine->events, "wall_ns", (long long)engine->blocks_ns, "overhead_ns",
                          (long long)engine->overhead_ns, "line_cost_ns", (double)engine->costs.line_q8 / 256,
-                         "call_cost_ns", (double)engine->costs.call_q8 / 256, "complete",
-                         engine->no_memory ? Py_False : Py_True);
+                         "call_cost_ns", (double)engine->costs.call_q8 / 256, "cost_change", engine->cost_change,
+                         "complete", engine->no_memory ? Py_False : Py_True);
 }
 
 static PyObject *line_engine_running(PyObject *self, void *unused)

@@ -1,6 +1,10 @@
 #include "run/caveats.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARED_LEAST_NS UINT64_C(1000000000) /* one profiler may follow another within a moment */
 
 /* Compared by address. */
 static const char stale[] = "stale", open_phase[] = "open", unclosed[] = "unclosed";
@@ -133,10 +137,75 @@ static void caveat_elsewhere(struct lp_run_caveat_list *list, const struct lp_ru
     lp_run_caveat_add(list, "elsewhere", &line);
 }
 
+/* Whether both are of one process; what names a process may be unknown. */
+static int compare_process(const struct lp_run_worker *a, const struct lp_run_worker *b)
+{
+    int boots = strcmp(a->boot_id ? a->boot_id : "", b->boot_id ? b->boot_id : "");
+    if (boots != 0)
+        return boots;
+    if (a->pid_namespace != b->pid_namespace)
+        return a->pid_namespace < b->pid_namespace ? -1 : 1;
+    if (a->process_start_ticks != b->process_start_ticks)
+        return a->process_start_ticks < b->process_start_ticks ? -1 : 1;
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static int by_process(const void *a, const void *b)
+{
+    const struct lp_run_worker *left = *(const struct lp_run_worker *const *)a;
+    const struct lp_run_worker *right = *(const struct lp_run_worker *const *)b;
+    int processes = compare_process(left, right);
+    if (processes != 0 || left->started.monotonic_ns == right->started.monotonic_ns)
+        return processes;
+    return left->started.monotonic_ns < right->started.monotonic_ns ? -1 : 1;
+}
+
+static void find_shared(struct lp_run_concerned *concerned, const struct lp_run_worker **workers, size_t n)
+{
+    uint64_t until_ns = 0; /* up to which the process has had a worker */
+    for (size_t i = 0; i < n; i++) {
+        const struct lp_run_worker *worker = workers[i];
+        bool same = i > 0 && worker->process_start_ticks != 0 && worker->boot_id && *worker->boot_id &&
+                    compare_process(workers[i - 1], worker) == 0;
+        uint64_t last_ns = worker->written.monotonic_ns;
+        uint64_t both_ns = same ? (last_ns < until_ns ? last_ns : until_ns) : 0;
+        if (both_ns >= worker->started.monotonic_ns + SHARED_LEAST_NS)
+            lp_run_concern(concerned, worker, 1);
+        until_ns = same && until_ns > last_ns ? until_ns : last_ns;
+    }
+}
+
+/* Each has samples of the process, and its peak. */
+static void caveat_shared(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    struct lp_run_concerned concerned = {0};
+    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
+    if (!workers) {
+        list->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < run->n_workers; i++)
+        workers[i] = &run->workers[i];
+    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_process);
+    find_shared(&concerned, workers, run->n_workers);
+    free(workers);
+    if (!concerned.n)
+        return;
+    lp_run_line_add(&line,
+                    "%zu worker%s recorded beside another one of the same process: what the process used of "
+                    "cores, memory and disks is counted for each of them (",
+                    concerned.n, lp_run_plural(concerned.n));
+    lp_run_line_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, "shared_process", &line);
+}
+
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     caveats_of_kind(list, run, stale, "that stopped writing before the end of the run");
     caveats_of_kind(list, run, open_phase, "without close, inside a phase");
     caveats_of_kind(list, run, unclosed, "without close");
     caveat_elsewhere(list, run);
+    caveat_shared(list, run);
 }

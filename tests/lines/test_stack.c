@@ -83,8 +83,9 @@ static void enter(struct program *program)
 {
     struct counted *counted = &program->counted;
     int code = (int)(random_next(&program->seed) % CODES);
-    struct lp_lines_frame frame = {&program->names[counted->n], &program->tables[0][code],
-                                   program->tables[counted->region][code], NULL};
+    struct lp_lines_frame frame = {.frame = &program->names[counted->n],
+                                   .code = &program->tables[0][code],
+                                   .table = program->tables[counted->region][code]};
     assert_int_equal(lp_lines_stack_push(&program->stack, frame, program->now), 0);
     counted->frames[counted->n++] = (struct counted_frame){code, -1};
     counted->waiting = 0;
@@ -102,12 +103,11 @@ static void leave(struct program *program, int n)
 
 static void change_region(struct program *program)
 {
-    struct lp_lines_table *tables[DEPTH];
     struct counted *counted = &program->counted;
     counted->region = (counted->region + 1) % REGIONS;
     for (int i = 0; i < counted->n; i++)
-        tables[i] = program->tables[counted->region][counted->frames[i].code];
-    lp_lines_stack_move(&program->stack, tables, program->now);
+        program->stack.frames[i].next_table = program->tables[counted->region][counted->frames[i].code];
+    lp_lines_stack_move(&program->stack, program->now);
 }
 
 static void step(struct program *program)
@@ -176,7 +176,7 @@ static void test_recursion_counts_each_moment_once(void **state)
     struct lp_lines_time now = {0, 0};
     char frames[4];
     for (int depth = 0; depth < 4; depth++) {
-        struct lp_lines_frame frame = {&frames[depth], table, table, NULL};
+        struct lp_lines_frame frame = {.frame = &frames[depth], .code = table, .table = table};
         assert_int_equal(lp_lines_stack_push(&stack, frame, now), 0);
         lp_lines_stack_begin(&stack, lp_lines_stack_top(&stack), &table->lines[0], now);
         now.wall_ns += 50;
@@ -200,8 +200,8 @@ static void test_a_code_object_that_goes_takes_nothing_with_it(void **state)
     struct lp_lines_stack stack = {0};
     struct lp_lines_time now = {0, 0};
     char frames[2];
-    struct lp_lines_frame first = {&frames[0], outer, outer, &outer->lines[0]},
-                          second = {&frames[1], inner, inner, &inner->lines[0]};
+    struct lp_lines_frame first = {.frame = &frames[0], .code = outer, .table = outer, .line = &outer->lines[0]},
+                          second = {.frame = &frames[1], .code = inner, .table = inner, .line = &inner->lines[0]};
     assert_int_equal(lp_lines_stack_push(&stack, first, now), 0);
     assert_int_equal(lp_lines_stack_push(&stack, second, now), 0);
     lp_lines_stack_forget(&stack, inner);

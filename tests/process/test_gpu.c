@@ -158,6 +158,18 @@ static void test_after_the_wall_clock_was_set_back_samples_are_seen_CK01(void **
     lp_gpus_close(&gpus);
 }
 
+/* Some drivers hand out more than 100 %. */
+static void test_a_share_that_cannot_be_is_not_zero(void **state)
+{
+    (void)state;
+    needs_first_pid_namespace();
+    struct lp_gpus *gpus = open_and_prime(PLAIN "process 0 self sm=4294967295 bytes=77\n");
+    assert_int_equal(read_first(gpus).own_busy_permille, LP_GPU_UNKNOWN_PERMILLE);
+    say(PLAIN "process 0 self sm=4294967295 bytes=77\nprocess 0 self sm=30 bytes=77\n");
+    assert_int_equal(read_first(gpus).own_busy_permille, 300);
+    lp_gpus_close(gpus);
+}
+
 static void test_others_are_not_us(void **state)
 {
     (void)state;
@@ -370,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_busy_is_the_mean_of_the_drivers_samples_GP11),
         cmocka_unit_test(test_not_found_is_a_measured_zero_GP01),
         cmocka_unit_test(test_after_the_wall_clock_was_set_back_samples_are_seen_CK01),
+        cmocka_unit_test(test_a_share_that_cannot_be_is_not_zero),
         cmocka_unit_test(test_others_are_not_us),
         cmocka_unit_test(test_pids_of_the_machine_are_not_ours_in_a_container_GP02),
         cmocka_unit_test(test_not_supported_is_not_zero_GP03),

@@ -58,6 +58,7 @@ class Tool:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.fails: str | None = None
+        self.error: type[BaseException] = RuntimeError
         self.module = types.ModuleType("viztracer")
         self.module.VizTracer = self.make  # type: ignore[attr-defined]
 
@@ -69,7 +70,7 @@ class Tool:
     def _do(self, what: str) -> None:
         self.calls.append(what)
         if self.fails == what:
-            raise RuntimeError(f"{what} failed\nin two lines")
+            raise self.error(f"{what} failed\nin two lines")
 
     def start(self) -> None:
         self._do("start")
@@ -291,6 +292,29 @@ def test_errors_of_the_tool_reach_nobody(run_dir: Path, tool: Tool, what: str) -
     assert f"{what} failed" in text_of(run_dir).replace("\n    ", " ")
     assert [path.name for path in (run_dir / "backend").iterdir()] == [f"{found['worker']}.json"]
     assert sum(merge_run(run_dir).tree[(name,)].calls for name in ("iteration",)) >= 7
+
+
+@pytest.mark.parametrize("what", ["start", "stop", "save"])
+def test_an_interrupt_ends_the_window_and_reaches_the_program(
+    run_dir: Path, tool: Tool, what: str
+) -> None:
+    tool.fails, tool.error = what, KeyboardInterrupt
+    with Profiler(run_dir, backend="viztracer") as profiler:
+        with (
+            pytest.warns(RuntimeWarning, match=f"no viztracer window.*{what} failed in two lines"),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            iterate(profiler, 10)
+        tool.fails = None
+        iterate(profiler, 10)
+    [found] = backends_of(run_dir)
+    assert (found["state"], found["path"], found["errors"]) == ("none", None, 1)
+    assert [path.name for path in (run_dir / "backend").iterdir()] == [f"{found['worker']}.json"]
+    assert tool.calls.count("start") == tool.calls.count("stop") == 1
+    with Profiler(run_dir / "next", backend="viztracer") as profiler:
+        iterate(profiler, 10)
+    [found] = backends_of(run_dir / "next")
+    assert found["state"] == "written"
 
 
 def test_a_folder_that_cannot_be_made_reaches_nobody(run_dir: Path, tool: Tool) -> None:

@@ -257,6 +257,13 @@ def test_records_are_plain_N2(project: Project) -> None:
     assert LineStats(**dict.fromkeys(LineStats.__slots__, 0)).average_time == 0.0
 
 
+def test_a_profiler_is_neither_copied_nor_pickled(project: Project) -> None:
+    profiler = project.profiler()
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+            make(profiler)
+
+
 def test_blocks_add_up_until_they_are_cleared_N2(project: Project) -> None:
     module = project.load("mod.py", PROGRAM)
     profiler = project.profiler()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from conftest import Child
 
 MONITORING = sys.version_info >= (3, 12)
+monitoring: Any = getattr(sys, "monitoring", None)
 only_monitoring = pytest.mark.skipif(not MONITORING, reason="sys.monitoring came with 3.12")
 
 SOURCE = """
@@ -37,10 +38,10 @@ HITS = {3: 3, 4: 33, 5: 30, 6: 3, 8: 4, 9: 3}
 
 
 def tools() -> list[str | None]:
-    """Return who holds each number of sys.monitoring."""
+    """Return who holds each number of monitoring."""
     if not MONITORING:
         return []
-    return [sys.monitoring.get_tool(number) for number in range(6)]
+    return [monitoring.get_tool(number) for number in range(6)]
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +51,10 @@ def nothing_left() -> Iterator[None]:
     assert (tools(), sys.gettrace(), threading.gettrace(), sys.getprofile()) == before
     if MONITORING:
         for number in (2, 3, 4):
-            if sys.monitoring.get_tool(number) is None:
-                sys.monitoring.use_tool_id(number, "looks")
-                assert sys.monitoring.get_events(number) == 0
-                sys.monitoring.free_tool_id(number)
+            if monitoring.get_tool(number) is None:
+                monitoring.use_tool_id(number, "looks")
+                assert monitoring.get_events(number) == 0
+                monitoring.free_tool_id(number)
 
 
 class Program:
@@ -88,7 +89,7 @@ class Tracer:
         self.path = str(path)
         self.hits: Counter[int] = Counter()
 
-    def __call__(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+    def __call__(self, frame: FrameType, event: str, _arg: object) -> Callable[..., Any] | None:
         if frame.f_code.co_filename != self.path:
             return None
         if event == "line":
@@ -225,21 +226,21 @@ def test_beside_cprofile_CV03(program: Program) -> None:
         profile.disable()
     assert program.hits == HITS
     profile.create_stats()
-    calls = {key[2]: value[0] for key, value in profile.stats.items()}  # type: ignore[attr-defined]
+    calls = {key[2]: value[0] for key, value in profile.stats.items()}
     assert calls["inner"] == 3
 
 
 @only_monitoring
 def test_without_a_number_it_is_refused_CV03(program: Program) -> None:
     for number in (2, 3, 4):
-        sys.monitoring.use_tool_id(number, "another")
+        monitoring.use_tool_id(number, "another")
     try:
         with pytest.raises(RuntimeError, match="stop another profiler first"):
             program.engine.__enter__()
         assert not program.engine.running
     finally:
         for number in (2, 3, 4):
-            sys.monitoring.free_tool_id(number)
+            monitoring.free_tool_id(number)
     with program.engine:
         program.names["main"]()
     assert program.hits == HITS
@@ -254,27 +255,27 @@ class Other:
         self.lines: Counter[tuple[str, int]] = Counter()
         self.disables = disables
 
-    def start(self, code: CodeType, offset: int) -> object:
+    def start(self, code: CodeType, _offset: int) -> object:
         self.starts[code.co_name] += 1
-        return sys.monitoring.DISABLE if self.disables else None
+        return monitoring.DISABLE if self.disables else None
 
     def line(self, code: CodeType, number: int) -> object:
         self.lines[code.co_name, number] += 1
-        return sys.monitoring.DISABLE if self.disables else None
+        return monitoring.DISABLE if self.disables else None
 
     def __enter__(self) -> Other:
-        events = sys.monitoring.events
-        sys.monitoring.use_tool_id(self.number, "other")
-        sys.monitoring.register_callback(self.number, events.PY_START, self.start)
-        sys.monitoring.register_callback(self.number, events.LINE, self.line)
-        sys.monitoring.set_events(self.number, events.PY_START | events.LINE)
+        events = monitoring.events
+        monitoring.use_tool_id(self.number, "other")
+        monitoring.register_callback(self.number, events.PY_START, self.start)
+        monitoring.register_callback(self.number, events.LINE, self.line)
+        monitoring.set_events(self.number, events.PY_START | events.LINE)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        sys.monitoring.set_events(self.number, 0)
-        sys.monitoring.free_tool_id(self.number)
+        monitoring.set_events(self.number, 0)
+        monitoring.free_tool_id(self.number)
         if self.disables:
-            sys.monitoring.restart_events()
+            monitoring.restart_events()
 
 
 @only_monitoring
@@ -288,7 +289,7 @@ def test_what_others_switched_off_stays_off_CV04(program: Program) -> None:
         program.names["main"]()
         after = {k: other.starts[k] for k in before[0]}, {k: other.lines[k] for k in before[1]}
     own = {"main", "inner"}
-    assert {k: v for k, v in after[0].items() if k in own} == {k: 1 for k in own}
+    assert {k: v for k, v in after[0].items() if k in own} == dict.fromkeys(own, 1)
     # The interpreter notes what is off per line once two tools are there, and then begins anew: the
     # other tool is asked once more.
     for key, lines in before[1].items():
@@ -316,14 +317,14 @@ def test_who_has_our_number_next_sees_everything_CV05(
     elsewhere.mkdir()
     engine = LineEngine(elsewhere, [], [], [], [])
     if number == 3:
-        sys.monitoring.use_tool_id(4, "another")
+        monitoring.use_tool_id(4, "another")
     try:
         for _ in range(2):
             with engine:  # to which main() is of no project: it says so once, and for all
                 program.names["main"]()
     finally:
         if number == 3:
-            sys.monitoring.free_tool_id(4)
+            monitoring.free_tool_id(4)
     with Other(number, disables=False) as other:
         program.names["main"]()
     assert other.starts["inner"] == 3
@@ -365,7 +366,8 @@ engine = LineEngine(folder, [], [], [], [])
 with engine:
     main()
 # Indices before and after ours.
-request = getattr(api, "PyUnstable_Eval_RequestCodeExtraIndex", None) or api._PyEval_RequestCodeExtraIndex
+request = (getattr(api, "PyUnstable_Eval_RequestCodeExtraIndex", None)
+           or api._PyEval_RequestCodeExtraIndex)
 request.restype, request.argtypes = ctypes.c_ssize_t, [ctypes.c_void_p]
 index = request(None)
 put = getattr(api, "PyUnstable_Code_SetExtra", None) or api._PyCode_SetExtra
@@ -414,9 +416,13 @@ def test_a_compiled_graph_is_not_broken_CV07(tmp_path: Path) -> None:
 
 
 def test_an_exception_leaves_through_the_block(program: Program) -> None:
-    with pytest.raises(ZeroDivisionError), program.engine:
-        program.names["main"]()
-        raise ZeroDivisionError
+    def block() -> None:
+        with program.engine:
+            program.names["main"]()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
     assert not program.engine.running
     assert program.hits == HITS
 

@@ -48,12 +48,12 @@ class Program:
         """What a trace function of Python counts."""
         hits: Counter[int] = Counter()
 
-        def local(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+        def local(frame: FrameType, event: str, _arg: object) -> Callable[..., Any]:
             if event == "line":
                 hits[frame.f_lineno] += 1
             return local
 
-        def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        def trace(frame: FrameType, _event: str, _arg: object) -> Callable[..., Any] | None:
             return local if frame.f_code.co_filename == str(self.path) else None
 
         before = sys.gettrace()

@@ -98,7 +98,7 @@ def test_sleeping_and_computing_N5(program: Callable[[str], Program]) -> None:
     assert near(lines[3].wall_ns, 50, LATE_MS)
     assert lines[3].cpu_ns < 10 * MS
     assert near(lines[4].cpu_ns, 50, 5)
-    assert lines[4].wall_ns >= lines[4].cpu_ns
+    assert lines[4].wall_ns >= lines[4].cpu_ns - 20_000
 
 
 def test_what_a_line_calls_is_its_own_only_outside_the_project_N3(
@@ -118,6 +118,8 @@ def test_what_a_line_calls_is_its_own_only_outside_the_project_N3(
     assert lines[5].own_ns < 10 * MS
     assert near(lines[3].own_ns, 30, LATE_MS)
     assert near(lines[6].own_ns, 20, LATE_MS)
+    totals = measured.engine.totals()
+    assert totals["events"] == 7, "a line of each, and both ends of two frames"
     by_name = {name: (calls, wall) for _, name, _, _, calls, wall, *_ in measured.engine.results()}
     assert by_name["callee"][0] == by_name["main"][0] == 1
     assert near(by_name["main"][1], 50, LATE_MS)
@@ -292,7 +294,8 @@ def test_own_times_add_up_to_the_block(program: Callable[[str], Program]) -> Non
     totals = measured.engine.totals()
     own = sum(line.own_ns for line in measured.lines().values())
     left_out = totals["overhead_ns"]
-    assert 0 < left_out < totals["wall_ns"]
+    assert left_out > 0
+    assert totals["cost_change"] > 0
     assert own + left_out == pytest.approx(totals["wall_ns"], rel=0.02)
     for line in measured.lines().values():  # what an event costs is not the same everywhere
         assert line.own_ns > -line.hits * totals["line_cost_ns"]
@@ -399,8 +402,8 @@ def test_the_block_s_own_lines_LN07(tmp_path: Path) -> None:
     for n in (1, 2):
         names["main"]()
         [(*_, lines)] = engine.results()
-        hits = {number: hits for number, hits, *_ in lines if hits}
-        assert hits == {3: n, 4: 4 * n, 5: 3 * n}
+        hits = {number: hits for number, hits, *_ in lines}
+        assert hits == {3: n, 4: 4 * n, 5: 3 * n}, "the line of the `with` is hidden"
 
 
 def test_a_block_on_the_line_of_its_with(tmp_path: Path) -> None:

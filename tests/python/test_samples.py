@@ -388,7 +388,8 @@ if sys.argv[2] == "files":
 def test_200_threads_H1(child: Child, run_dir: Path) -> None:
     child.run(SAMPLING + MANY, run_dir, "threads")
     samples = samples_of(run_dir)
-    assert max(row["threads"] or 0 for row in samples.rows) == 202, "the main one and the keeper"
+    most = max(row["threads"] or 0 for row in samples.rows)
+    assert most in (202, 203), "the main one, the keeper, and who asks git where that takes long"
     assert moved(samples) == (0, 1000)
     assert gaps(samples.rows) == 0
 

@@ -34,6 +34,7 @@ from samples import (
 
 from lineprofiler.accounting import Run, merge_run
 
+ROOT = Path(__file__).parents[2]
 COMMAND = str(Path(sys.executable).parent / "lineprofiler")
 PHASES = {1: ("iteration", "load"), 2: ("iteration", "save"), 3: ("iteration",)}
 
@@ -313,6 +314,24 @@ def test_workers_share_a_device_K7_GP11(folder: Path) -> None:
     assert "any kernel of anybody" in page
     assert "may run later" in " ".join(page.split())
     assert "GPU async: kernels run after the phase" in " ".join(page.split())
+
+
+def test_devices_by_phase_H5(folder: Path) -> None:
+    """The block that docs/gpu.md shows: where a device starves."""
+    loads: dict[str, int | None] = {"phase": 2, "busy_permille": 60, "own_busy_permille": 0}
+    trains: dict[str, int | None] = {"phase": 1, "busy_permille": 980, "own_busy_permille": 950}
+    held = {"flags": 1, "device_used_bytes": 31 * 10**9, "own_used_bytes": 30 * 10**9}
+    rows = [gpu_row(s) | held | (trains if s % 4 else loads) for s in range(101)]
+    phases = {1: ("iteration", "forward"), 2: ("iteration", "load_batch")}
+    Worker(rows=[row(0)], gpu_rows=rows, phases=phases).write(folder)
+    shown = [
+        line.removeprefix("    ")
+        for line in (ROOT / "docs" / "gpu.md").read_text().splitlines()
+        if line.startswith(("    GPU", "      iteration/"))
+    ]
+    assert len(shown) == 5
+    lines = report(folder).splitlines()
+    assert [line for line in shown if line not in lines] == []
 
 
 def test_where_the_time_of_asynchronous_work_shows_is_said_OV09(folder: Path) -> None:

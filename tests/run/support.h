@@ -28,6 +28,7 @@ struct spec {
         *interval;
     const char *facts; /* JSON keys that may be left out, each with a comma behind it */
     long pid, rank;
+    unsigned long start_ticks;   /* of the process; by default another one for each worker's name */
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
     const char *threads;         /* JSON, the whole array. */
@@ -45,6 +46,12 @@ static inline void put_stamp(FILE *out, const char *key, uint64_t seconds, uint6
             (unsigned long long)((1000 + seconds + suspended_s) * SECOND));
 }
 
+static inline unsigned long ticks_of(const char *worker)
+{
+    const char *digits = worker ? strrchr(worker, '_') : NULL;
+    return 5 + (digits ? strtoul(digits + 1, NULL, 16) : 0);
+}
+
 /* To be freed. Kept out of line: gcc 12 takes the stream's buffer for a variable that is gone. */
 static __attribute__((noinline, unused)) char *make_document(const struct spec *spec)
 {
@@ -59,7 +66,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
             OR(spec->pid, 4242), OR(spec->host, "node07"), spec->rank);
     fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"99\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
             OR(spec->boot_id, "b1"));
-    fprintf(out, "\"process_start_ticks\":5,\"library\":\"0.4.0\",\"runtime\":\"CPython 3.12.1\",\"command\":[\"a\"],");
+    fprintf(out, "\"process_start_ticks\":%lu,", OR(spec->start_ticks, ticks_of(spec->worker)));
+    fprintf(out, "\"library\":\"0.4.0\",\"runtime\":\"CPython 3.12.1\",\"command\":[\"a\"],");
     fprintf(out, "%s", OR(spec->facts, ""));
     fprintf(out, "\"run_id_origin\":\"%s\",\"settings\":{\"measure_cpu\":true,\"thread_names\":%s,",
             OR(spec->origin, "inherited"), OR(spec->thread_names, "false"));

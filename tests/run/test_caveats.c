@@ -158,6 +158,25 @@ static void test_workers_that_did_not_close(void **state)
     lp_run_free(run);
 }
 
+/* What a process uses is in the samples of each, and so in the sums of a report twice. */
+static void test_workers_that_share_a_process_are_named(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_7_00000001", .pid = 7, .start_ticks = 9},
+        {.worker = "w_r1_7_00000002", .pid = 7, .start_ticks = 9, .role = "learner", .start_s = 40},
+        {.worker = "w_r1_7_00000003", .pid = 7, .start_ticks = 9, .start_s = 100, .written_s = 200}, /* afterwards */
+        {.worker = "w_r1_7_00000004", .pid = 7, .start_ticks = 10}, /* the pid was given away */
+        {.worker = "w_r1_8_00000005", .pid = 8, .start_ticks = 9},
+        {.worker = "w_r1_7_00000006", .pid = 7, .start_ticks = 9, .boot_id = "b2", .host = "node08"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "shared_process",
+                  "1 worker recorded beside another one of the same process: what the process used of cores, memory "
+                  "and disks is counted for each of them (learner pid 7 on node07)");
+    lp_run_free(run);
+}
+
 static void test_of_several_other_machines(void **state)
 {
     (void)state;
@@ -392,6 +411,7 @@ int main(void)
         TEST(test_workers_that_did_not_join),
         TEST(test_stale_workers),
         TEST(test_workers_that_did_not_close),
+        TEST(test_workers_that_share_a_process_are_named),
         TEST(test_of_several_other_machines),
         TEST(test_workers_that_are_known_to_have_ended),
         TEST(test_open_phase_of_unknown_length),
