@@ -165,7 +165,8 @@ static bool judge_file(struct lp_lines_engine *engine, PyObject *file)
     if (verdict || PyErr_Occurred())
         return verdict == Py_True;
     PyObject *name = PyUnicode_EncodeFSDefault(file);
-    bool inside = name && lp_lines_filter_file(&engine->filter, PyBytes_AS_STRING(name));
+    bool is_name = name && strlen(PyBytes_AS_STRING(name)) == (size_t)PyBytes_GET_SIZE(name);
+    bool inside = is_name && lp_lines_filter_file(&engine->filter, PyBytes_AS_STRING(name));
     Py_XDECREF(name);
     if (name && PyDict_SetItem(engine->verdicts, file, inside ? Py_True : Py_False) == 0)
         return inside;
@@ -173,15 +174,17 @@ static bool judge_file(struct lp_lines_engine *engine, PyObject *file)
     return inside;
 }
 
-static bool judge(struct lp_lines_engine *engine, const PyCodeObject *code)
+static bool judge(struct lp_lines_engine *engine, const struct lp_lines_code *known)
 {
-    const char *name;
-    if (!judge_file(engine, code->co_filename))
+    if (!judge_file(engine, known->file))
         return false;
     if (engine->filter.functions.n == 0)
         return true;
-    name = PyUnicode_AsUTF8(code->co_qualname);
-    return name && lp_lines_filter_function(&engine->filter, name);
+    PyObject *name = PyUnicode_AsEncodedString(known->name, "utf-8", "surrogatepass");
+    bool inside = name && lp_lines_filter_function(&engine->filter, PyBytes_AS_STRING(name));
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return inside;
 }
 
 static struct holder *holder_of(PyCodeObject *code)
@@ -208,22 +211,31 @@ static struct lp_lines_code *make(struct lp_lines_engine *engine, PyCodeObject *
         return NULL;
     known->engine = engine;
     known->code = code;
-    known->file = Py_NewRef(code->co_filename);
-    known->name = Py_NewRef(code->co_qualname);
-    known->first_line = code->co_firstlineno;
-    known->waits = (code->co_flags & COROUTINES) != 0;
-    known->hidden = PyUnicode_CompareWithASCIIString(code->co_filename, LP_LINES_OWN_FILE) == 0;
-    known->inside = known->hidden || judge(engine, code);
-    if (known->inside && read_lines(known) < 0) {
+    known->file = PyUnicode_FromObject(code->co_filename); /* that of a subclass may compare as it likes */
+    known->name = PyUnicode_FromObject(code->co_qualname);
+    if (!known->file || !known->name) {
         free_code(known);
         return NULL;
     }
-    return known;
+    known->first_line = code->co_firstlineno;
+    known->waits = (code->co_flags & COROUTINES) != 0;
+    known->hidden = PyUnicode_CompareWithASCIIString(code->co_filename, LP_LINES_OWN_FILE) == 0;
+    known->inside = known->hidden || judge(engine, known);
+    lp_lines_room(LP_LINES_ROOM);
+    int failed = known->inside ? read_lines(known) : 0;
+    lp_lines_room(-LP_LINES_ROOM);
+    if (!failed)
+        return known;
+    free_code(known);
+    return NULL;
 }
 
 static struct lp_lines_code *find_out(struct lp_lines_engine *engine, PyCodeObject *code, struct holder *holder)
 {
+    int collects = PyGC_Disable(); /* whom it frees, and whom it calls, may do with the engine as they like */
     struct lp_lines_code *known = make(engine, code);
+    if (collects)
+        PyGC_Enable();
     if (known && !holder)
         holder = hang_up(code);
     if (!known || !holder) {

@@ -68,7 +68,7 @@ int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder)
 
 void lp_lines_engine_free(struct lp_lines_engine *engine)
 {
-    lp_lines_engine_stop(engine);
+    (void)lp_lines_engine_stop(engine); /* It does not run: who runs holds itself. */
     lp_lines_codes_free(engine);
     regions_free(engine);
     lp_lines_waits_free(&engine->waits);
@@ -195,6 +195,7 @@ static void end_session(struct lp_lines_engine *engine)
     lp_lines_costs_free(&engine->session.probe);
     Py_CLEAR(engine->session.monitoring);
     Py_CLEAR(engine->session.disable);
+    Py_CLEAR(engine->session.threading);
     Py_CLEAR(engine->session.thread_hook);
 }
 
@@ -232,16 +233,35 @@ static int take_in_block_file(struct lp_lines_engine *engine)
     return failed;
 }
 
-static int begin_session(struct lp_lines_engine *engine)
+static bool is_session(const struct lp_lines_engine *engine, uint64_t number)
+{
+    return lp_lines_running == engine && engine->session.number == number;
+}
+
+/* What runs meanwhile, such as a callback of the garbage collector, may have forked, and this be the child. */
+static int check_session(const struct lp_lines_engine *engine, uint64_t number)
+{
+    if (is_session(engine, number))
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "the process was forked while a LineProfiler began");
+    return -1;
+}
+
+static int begin_session(struct lp_lines_engine *engine, uint64_t number)
 {
     struct lp_lines_probe *probe = &engine->session.probe;
     engine->costs = (struct lp_lines_costs){0};
-    if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || lp_lines_hooks_start(engine) < 0)
+    if (take_in_block_file(engine) < 0 || lp_lines_costs_begin(probe) < 0 || check_session(engine, number) < 0)
         return -1;
-    if (lp_lines_costs_end(probe, &engine->costs) < 0 || lp_lines_hooks_arm_running(engine) < 0)
+    if (lp_lines_hooks_start(engine) < 0 || lp_lines_costs_end(probe, &engine->costs) < 0)
         return -1;
-    engine->session.began_ns = (int64_t)lp_wall_ns();
-    return begin_block(engine);
+    if (check_session(engine, number) < 0 || lp_lines_hooks_arm_running(engine) < 0)
+        return -1;
+    int64_t began_ns = (int64_t)lp_wall_ns();
+    if (begin_block(engine) < 0)
+        return -1;
+    engine->session.began_ns = began_ns;
+    return 0;
 }
 
 /* So that what an event costs is now what it will be, and the thread's CPU clock is read without the kernel. */
@@ -267,45 +287,60 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
     get_clocks_ready();
     if (refuse_to_start() < 0) /* another thread came first */
         return -1;
-    engine->session = (struct lp_lines_session){.tool = -1, .number = ++sessions};
+    uint64_t number = ++sessions;
+    engine->session = (struct lp_lines_session){.tool = -1, .number = number};
     lp_lines_running = engine;
-    lp_lines_session = sessions;
-    if (begin_session(engine) == 0)
+    lp_lines_session = number;
+    if (begin_session(engine, number) == 0)
         return 0;
-    lp_lines_hooks_stop(engine);
-    end_session(engine);
+    if (is_session(engine, number)) {
+        lp_lines_hooks_stop(engine);
+        end_session(engine);
+    }
     return -1;
 }
 
 /* On a machine that others use, an event may cost more or less in the end than was measured at the beginning, and was taken
-   out of all times. */
-static void measure_change(struct lp_lines_engine *engine)
+   out of all times. -1 with an exception, of a signal's handler as it may be. */
+static int measure_change(struct lp_lines_engine *engine, uint64_t number)
 {
     struct lp_lines_costs now;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (lp_lines_session && lp_lines_costs_end(&engine->session.probe, &now) == 0) {
-        double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
-        double worst = engine->cost_change > 0 ? engine->cost_change : 1;
-        if ((change > 1 ? change : 1 / change) >= (worst > 1 ? worst : 1 / worst))
-            engine->cost_change = change;
-    }
-    PyErr_Restore(type, value, traceback);
+    if (!lp_lines_session)
+        return 0;
+    if (lp_lines_costs_end(&engine->session.probe, &now) < 0)
+        return -1;
+    if (!is_session(engine, number))
+        return 0;
+    double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
+    double worst = engine->cost_change > 0 ? engine->cost_change : 1;
+    if ((change > 1 ? change : 1 / change) >= (worst > 1 ? worst : 1 / worst))
+        engine->cost_change = change;
+    return 0;
+}
+
+bool lp_lines_engine_runs(const struct lp_lines_engine *engine)
+{
+    return lp_lines_running == engine && engine->session.began_ns != 0;
 }
 
 int lp_lines_engine_stop(struct lp_lines_engine *engine)
 {
-    if (lp_lines_running != engine)
+    uint64_t number = engine->session.number;
+    if (!lp_lines_engine_runs(engine))
         return 0;
     set_block_line_right(engine);
     end_threads(engine);
     engine->blocks_ns += (int64_t)lp_wall_ns() - engine->session.began_ns;
+    engine->session.began_ns = 0;
     if (engine->session.thread)
         engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
-    measure_change(engine);
+    int failed = measure_change(engine, number);
+    if (!is_session(engine, number)) /* this is a child that was forked meanwhile */
+        return failed;
+    lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
     lp_lines_hooks_stop(engine);
     end_session(engine);
-    return 0;
+    return failed;
 }
 
 void lp_lines_after_fork(void)

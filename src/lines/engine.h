@@ -79,7 +79,8 @@ struct lp_lines_probe {
 /* What is going on since start. */
 struct lp_lines_session {
     uint64_t number;
-    int64_t began_ns, overhead_q8;  /* That of the thread, when it began. */
+    int64_t began_ns;               /* 0: it is beginning or ending. */
+    int64_t overhead_q8;            /* That of the thread, when it began. */
     const void *block_frame;        /* The frame that the block is in; NULL: none is profiled. */
     struct lp_line *block_line;     /* The line of its `with`, */
     struct lp_line block_line_then; /* and what it had. */
@@ -88,7 +89,8 @@ struct lp_lines_session {
     int tool;              /* monitoring: its number; -1: none */
     PyObject *monitoring;  /* Owned: sys.monitoring */
     PyObject *disable;     /* Owned: sys.monitoring.DISABLE */
-    PyObject *thread_hook; /* Owned: threading's trace hook of before */
+    PyObject *threading;   /* tracing: owned, its names, */
+    PyObject *thread_hook; /* and its trace hook of before */
 };
 
 struct lp_lines_engine {
@@ -108,6 +110,19 @@ struct lp_lines_engine {
     uint64_t events;     /* and events of all threads. */
 };
 
+/* The limit of recursion is the program's: what we ask of the interpreter may take calls beyond it. To be taken back. */
+#define LP_LINES_ROOM 64
+static inline void lp_lines_room(int calls)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    PyThreadState_Get()->recursion_remaining += calls;
+#elif PY_VERSION_HEX < 0x030E0000
+    PyThreadState_Get()->c_recursion_remaining += calls;
+#else
+    (void)calls;
+#endif
+}
+
 /* The one that runs; NULL: none does. */
 extern struct lp_lines_engine *lp_lines_running;
 /* Its session; 0: none. No two are alike. */
@@ -125,7 +140,10 @@ int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder);
 void lp_lines_engine_free(struct lp_lines_engine *engine);
 /* Begins a session: all threads, all frames. frame: that of the block. */
 int lp_lines_engine_start(struct lp_lines_engine *engine);
-/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind. */
+/* Whether it has begun, and is not ending. */
+bool lp_lines_engine_runs(const struct lp_lines_engine *engine);
+/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind; -1 with the exception of a
+   signal's handler that raised one meanwhile. */
 int lp_lines_engine_stop(struct lp_lines_engine *engine);
 /* Forgets all figures. */
 int lp_lines_engine_clear(struct lp_lines_engine *engine);
@@ -180,6 +198,8 @@ void lp_lines_costs_free(struct lp_lines_probe *probe);
 
 extern const char lp_lines_hooks_name[]; /* "monitoring" or "settrace" */
 int lp_lines_hooks_start(struct lp_lines_engine *engine);
+/* Events of a code object that is profiled. */
+int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *code);
 /* Code that runs already, on any thread. */
 int lp_lines_hooks_arm_running(struct lp_lines_engine *engine);
 /* What events will know a frame of the calling thread by: the one that runs. */

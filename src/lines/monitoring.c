@@ -203,17 +203,29 @@ static int take_tool(struct lp_lines_session *session)
     return -1;
 }
 
-static int register_callbacks(const struct lp_lines_session *session, bool on)
+/* Takes the callback. */
+static int register_callback(const struct lp_lines_session *session, int event, PyObject *callback)
 {
-    for (size_t i = 0; i < N_CALLBACKS; i++) {
-        PyObject *callback = on ? PyCFunction_New(&callbacks[i], NULL) : Py_NewRef(Py_None);
-        int failed = !callback || done(PyObject_CallMethod(session->monitoring, "register_callback", "iiO",
-                                                           session->tool, callback_events[i], callback)) < 0;
-        Py_XDECREF(callback);
-        if (failed)
+    int failed = !callback || done(PyObject_CallMethod(session->monitoring, "register_callback", "iiO", session->tool,
+                                                       event, callback)) < 0;
+    Py_XDECREF(callback);
+    return failed ? -1 : 0;
+}
+
+static int register_callbacks(const struct lp_lines_session *session)
+{
+    for (size_t i = 0; i < N_CALLBACKS; i++)
+        if (register_callback(session, callback_events[i], PyCFunction_New(&callbacks[i], NULL)) < 0)
             return -1;
-    }
     return 0;
+}
+
+/* Where an audit hook refuses to have one taken away, the others go all the same. */
+static void forget_callbacks(const struct lp_lines_session *session)
+{
+    for (size_t i = 0; i < N_CALLBACKS; i++)
+        if (register_callback(session, callback_events[i], Py_NewRef(Py_None)) < 0)
+            PyErr_Clear();
 }
 
 int lp_lines_hooks_start(struct lp_lines_engine *engine)
@@ -226,19 +238,23 @@ int lp_lines_hooks_start(struct lp_lines_engine *engine)
     }
     session->monitoring = Py_NewRef(monitoring);
     session->disable = PyObject_GetAttrString(monitoring, "DISABLE");
-    if (!session->disable || take_tool(session) < 0 || register_callbacks(session, true) < 0)
+    if (!session->disable || take_tool(session) < 0 || register_callbacks(session) < 0)
         return -1;
     return set_events(session, EVERYWHERE | NOT_OF_A_CODE);
 }
 
 int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *code)
 {
-    return set_local_events(&engine->session, code->code, OF_A_CODE);
+    lp_lines_room(LP_LINES_ROOM);
+    int failed = set_local_events(&engine->session, code->code, OF_A_CODE);
+    lp_lines_room(-LP_LINES_ROOM);
+    return failed;
 }
 
 /* Frames of other threads as well: they cannot run while we look. */
 int lp_lines_hooks_arm_running(struct lp_lines_engine *engine)
 {
+    (void)engine;
     PyInterpreterState *interpreter = PyInterpreterState_Get();
     struct lp_lines_thread *here = lp_lines_thread_here();
     for (PyThreadState *thread = PyInterpreterState_ThreadHead(interpreter); here && thread;
@@ -273,16 +289,17 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
 {
     struct lp_lines_session *session = &engine->session;
     PyObject *raised = PyErr_GetRaisedException();
+    lp_lines_room(LP_LINES_ROOM);
     if (session->tool >= 0) {
         if (set_events(session, 0) < 0)
             PyErr_Clear();
         disarm(engine);
-        if (register_callbacks(session, false) < 0)
-            PyErr_Clear();
+        forget_callbacks(session);
         if (done(PyObject_CallMethod(session->monitoring, "free_tool_id", "i", session->tool)) < 0)
             PyErr_Clear();
     }
     session->tool = -1;
+    lp_lines_room(-LP_LINES_ROOM);
     PyErr_SetRaisedException(raised);
 }
 

@@ -45,7 +45,8 @@ static struct lp_lines_code *find(struct lp_lines_thread *thread, PyCodeObject *
 static bool goes_on(PyFrameObject *frame, const PyCodeObject *code)
 {
     const int resumable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-    return (code->co_flags & resumable) && PyFrame_GetLasti(frame) >= 0 && unit_of(frame) > code->_co_firsttraceable;
+    return (code->co_flags & resumable) && PyFrame_GetLasti(frame) >= 0 &&
+           (int)unit_of(frame) > code->_co_firsttraceable;
 }
 
 static void on_call(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code)
@@ -220,27 +221,35 @@ static PyObject *hook_new(Py_tracefunc function, PyObject *object)
     return hook;
 }
 
-/* Sets threading's hook; what was there before is handed out. NULL with an exception. */
-static PyObject *exchange_thread_hook(PyObject *hook)
-{
-    PyObject *threading = PyImport_ImportModule("threading");
-    PyObject *before = threading ? PyObject_CallMethod(threading, "gettrace", NULL) : NULL;
-    PyObject *done = before ? PyObject_CallMethod(threading, "settrace", "O", hook) : NULL;
-    Py_XDECREF(threading);
-    if (!done)
-        Py_CLEAR(before);
-    Py_XDECREF(done);
-    return before;
-}
+/* Where threading.settrace() puts the hook. To call it would be to run code of Python's, and of signal handlers with it. */
+static const char hook_name[] = "_trace_hook";
 
 static int hook_threads(struct lp_lines_session *session)
 {
-    session->thread_hook = exchange_thread_hook(Py_None);
-    PyObject *hook = session->thread_hook ? PyCFunction_New(&in_thread, session->thread_hook) : NULL;
-    PyObject *none = hook ? exchange_thread_hook(hook) : NULL;
+    PyObject *threading = PyImport_ImportModule("threading");
+    PyObject *before = threading ? PyObject_GetAttrString(threading, hook_name) : NULL;
+    PyObject *hook = before ? PyCFunction_New(&in_thread, before) : NULL;
+    int failed = hook ? PyObject_SetAttrString(threading, hook_name, hook) : -1;
+    if (!failed) {
+        session->threading = Py_NewRef(PyModule_GetDict(threading));
+        session->thread_hook = Py_NewRef(before);
+    }
     Py_XDECREF(hook);
-    Py_XDECREF(none);
-    return none ? 0 : -1;
+    Py_XDECREF(before);
+    Py_XDECREF(threading);
+    return failed;
+}
+
+static void unhook_threads(struct lp_lines_session *session)
+{
+    PyObject *before = session->thread_hook;
+    PyObject *hook =
+        before ? PyDict_GetItemString(session->threading, hook_name) : NULL; /* or another, set meanwhile */
+    session->thread_hook = NULL;
+    if (hook && PyCFunction_Check(hook) && PyCFunction_GET_FUNCTION(hook) == begin_in_thread &&
+        PyDict_SetItemString(session->threading, hook_name, before) < 0)
+        PyErr_Clear();
+    Py_XDECREF(before);
 }
 
 int lp_lines_hooks_start(struct lp_lines_engine *engine)
@@ -284,10 +293,7 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
          thread = PyThreadState_Next(thread))
         if (thread->c_tracefunc == trace || thread->c_tracefunc == trace_both)
             put_back(thread);
-    PyObject *ours = session->thread_hook ? exchange_thread_hook(session->thread_hook) : NULL;
-    if (session->thread_hook && !ours)
-        PyErr_Clear();
-    Py_XDECREF(ours);
+    unhook_threads(session);
     PyErr_Restore(type, value, traceback);
 }
 

@@ -99,14 +99,14 @@ static PyObject *line_engine_enter(PyObject *self, PyObject *unused)
 static int stop(PyObject *self)
 {
     struct lp_lines_engine *engine = engine_of(self);
-    if (lp_lines_running != engine)
+    if (!lp_lines_engine_runs(engine))
         return 0;
     bool complete = !engine->no_memory;
-    lp_lines_engine_stop(engine);
+    int failed = lp_lines_engine_stop(engine);
     complete = complete && !engine->no_memory;
     Py_DECREF(self);
-    if (complete)
-        return 0;
+    if (failed || complete)
+        return failed;
     return PyErr_WarnEx(PyExc_RuntimeWarning,
                         "the LineProfiler ran out of memory and stopped before the end of its block", 2);
 }
@@ -245,7 +245,7 @@ static PyObject *line_engine_totals(PyObject *self, PyObject *unused)
 static PyObject *line_engine_running(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(lp_lines_running == engine_of(self));
+    return PyBool_FromLong(lp_lines_engine_runs(engine_of(self)));
 }
 
 /* --- the type --- */

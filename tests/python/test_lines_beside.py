@@ -6,6 +6,7 @@ import cProfile
 import sys
 import textwrap
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -573,3 +574,171 @@ def test_an_engine_that_goes_leaves_its_code(tmp_path: Path) -> None:
             program.names["main"]()
         assert {n: h for *_, lines in engine.results() for n, h, *_ in lines if h} == HITS
         del engine
+
+
+ENDED_BY_COLLECTIONS = """
+import gc, os, sys
+from lineprofiler import _core
+from lineprofiler._core import LineEngine
+sys.path.insert(0, sys.argv[1])
+from program import main
+os.register_at_fork(after_in_child=_core.lines_after_fork)
+engine = LineEngine(sys.argv[1], [], [], [], [])
+gc.set_threshold(1)
+gc.callbacks.append(lambda phase, info: engine.__exit__(None, None, None))
+for _ in range(20):
+    with engine:
+        main()
+assert not engine.running
+parent, children = os.getpid(), []
+def fork(phase, info):
+    if os.getpid() == parent and len(children) < 4:
+        children.append(os.fork())
+gc.callbacks[:] = [fork]
+try:
+    with engine:
+        main()
+except RuntimeError as error:
+    assert os.getpid() != parent and "was forked" in str(error), error
+gc.callbacks.clear()
+assert not engine.running
+if os.getpid() == parent:
+    assert {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children} == {0}
+with engine:
+    main()
+"""
+
+
+def test_what_collections_run_may_end_it_or_fork(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SOURCE)
+    child.run(ENDED_BY_COLLECTIONS, tmp_path)
+
+
+class Odd(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise KeyError(self)
+
+
+@pytest.mark.parametrize(
+    ("names", "measured"),
+    [
+        ({"co_qualname": "inner\udc80\ud800"}, True),
+        ({"co_filename": "{}/program\udc80.py"}, True),
+        ({"co_filename": "{}/program\ud800.py"}, False),
+        ({"co_filename": "{}/program\0.py"}, False),
+        ({"co_filename": Odd("{}/program.py")}, True),
+    ],
+    ids=["function", "bytes", "no file", "zero", "subclass"],
+)
+def test_names_of_any_kind(tmp_path: Path, names: dict[str, str], measured: bool) -> None:
+    program = Program(tmp_path)
+    names = {key: type(name)(name.format(tmp_path)) for key, name in names.items()}
+    inner = program.names["inner"]
+    inner.__code__ = inner.__code__.replace(**names)
+    engine = LineEngine(tmp_path, [], [], [], ["inner*"])
+    with engine:
+        inner(10)
+    rows = engine.results()
+    assert bool(rows) is measured
+    assert all(type(row[0]) is type(row[1]) is str for row in rows)
+
+
+REFUSED = """
+import sys
+from lineprofiler._core import LineEngine
+engine = LineEngine(sys.argv[1], [], [], [], [])
+refuses = True
+def audit(event, arguments):
+    global refuses
+    if event == "sys.monitoring.register_callback" and arguments == (None,) and refuses:
+        refuses = False
+        raise PermissionError
+sys.addaudithook(audit)
+with engine:
+    pass
+assert not refuses
+sys.monitoring.use_tool_id(4, "looks")
+left = [n for n in range(17) if sys.monitoring.register_callback(4, 1 << n, None)]
+assert left == [0], left
+"""
+
+
+@only_monitoring
+def test_a_callback_that_may_not_go_does_not_keep_the_others(child: Child, tmp_path: Path) -> None:
+    child.run(REFUSED, tmp_path)
+
+
+@pytest.mark.parametrize("by_c", [False, True])
+def test_at_the_limit_of_recursion_LN19(tmp_path: Path, by_c: bool) -> None:
+    call = "list(map(deep, [then]))" if by_c else "deep(then)"
+    program = Program(
+        tmp_path,
+        f"""
+        def deep(then):
+            try:
+                {call}
+            except RecursionError:
+                then()
+        def seen_there_first():
+            pass
+        """,
+    )
+    before = sys.getrecursionlimit()
+    deep = program.names["deep"]
+    try:
+        if by_c:  # which has a limit of its own from Python 3.12 on
+            sys.setrecursionlimit(20000 if MONITORING else 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with program.engine:
+                deep(program.names["seen_there_first"])
+        program.engine.__enter__()
+        deep(program.engine.__exit__)
+    finally:
+        sys.setrecursionlimit(before)
+    assert not program.engine.running
+    assert program.hits[8] == 1
+
+
+@pytest.mark.skipif(MONITORING, reason="threads are found without a hook")
+def test_an_interrupt_leaves_no_hook_of_threads(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, program.engine:
+        # As if a signal came when they are called.
+        patched.setattr(threading, "settrace", interrupted)
+        patched.setattr(threading, "gettrace", interrupted)
+    assert threading.gettrace() is None
+
+
+def test_a_trace_function_of_threads_that_is_set_in_the_block_stays(program: Program) -> None:
+    tracer = Tracer(program.path)
+    try:
+        with program.engine:
+            threading.settrace(tracer)
+        assert threading.gettrace() is tracer
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_while_it_begins(program: Program) -> None:
+    def interrupt(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "lines":  # with which it measures itself
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.engine.__enter__()
+    finally:
+        sys.setprofile(None)
+    assert not program.engine.running
+    with program.engine:
+        program.names["main"]()
+    assert program.hits == HITS
