@@ -18,6 +18,7 @@ int main(int argc, char **argv)
     hold_closed_streams();
     signal(SIGPIPE, SIG_IGN); /* A reader that went away is an error to handle, as in Python, where
                                  it is never raised. */
+    signal(SIGXFSZ, SIG_IGN); /* Likewise a file that may grow no further. */
     const struct lp_cli cli = {.out = stdout, .err = stderr, .run_by_python = lp_cli_run_by_python};
     return lp_cli_run(&cli, argc, argv);
 }

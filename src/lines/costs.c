@@ -50,13 +50,14 @@ static PyObject *run_source(void)
     return names;
 }
 
-/* A signal's handler may raise in the middle. */
-static int measure(struct lp_lines_probe *probe, struct lp_lines_costs *took)
+/* A signal's handler may raise in the middle, and what else runs may fork, which ends the session. */
+static int measure(const struct lp_lines_probe *probe, struct lp_lines_costs *took)
 {
-    PyObject *lines = PyDict_GetItemString(probe->names, "lines"), *calls = PyDict_GetItemString(probe->names, "calls");
-    if (!lines || !calls || (took->line_q8 = fastest(lines)) < 0 || (took->call_q8 = fastest(calls)) < 0)
-        return -1;
-    return 0;
+    PyObject *names = Py_NewRef(probe->names);
+    PyObject *lines = PyDict_GetItemString(names, "lines"), *calls = PyDict_GetItemString(names, "calls");
+    bool done = lines && calls && (took->line_q8 = fastest(lines)) >= 0 && (took->call_q8 = fastest(calls)) >= 0;
+    Py_DECREF(names);
+    return done ? 0 : -1;
 }
 
 int lp_lines_costs_begin(struct lp_lines_probe *probe)
@@ -67,11 +68,11 @@ int lp_lines_costs_begin(struct lp_lines_probe *probe)
 
 int lp_lines_costs_end(struct lp_lines_probe *probe, struct lp_lines_costs *costs)
 {
-    struct lp_lines_costs with;
+    struct lp_lines_costs with, without = probe->without;
     if (measure(probe, &with) < 0)
         return -1;
-    int64_t line_q8 = (with.line_q8 - probe->without.line_q8) * 256 / (TURNS * LINES_OF_A_TURN);
-    int64_t call_q8 = (with.call_q8 - probe->without.call_q8) * 256 / TURNS - LINES_OF_A_CALL * line_q8;
+    int64_t line_q8 = (with.line_q8 - without.line_q8) * 256 / (TURNS * LINES_OF_A_TURN);
+    int64_t call_q8 = (with.call_q8 - without.call_q8) * 256 / TURNS - LINES_OF_A_CALL * line_q8;
     costs->line_q8 = line_q8 > 0 ? line_q8 : 0;
     costs->call_q8 = call_q8 > 0 ? call_q8 / 2 : 0;
     return 0;

@@ -68,7 +68,7 @@ int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder)
 
 void lp_lines_engine_free(struct lp_lines_engine *engine)
 {
-    lp_lines_engine_stop(engine);
+    (void)lp_lines_engine_stop(engine); /* It does not run: who runs holds itself. */
     lp_lines_codes_free(engine);
     regions_free(engine);
     lp_lines_waits_free(&engine->waits);
@@ -301,18 +301,16 @@ int lp_lines_engine_start(struct lp_lines_engine *engine)
 }
 
 /* On a machine that others use, an event may cost more or less in the end than was measured at the beginning, and was taken
-   out of all times. */
-static int measure_change(struct lp_lines_engine *engine)
+   out of all times. -1 with an exception, of a signal's handler as it may be. */
+static int measure_change(struct lp_lines_engine *engine, uint64_t number)
 {
     struct lp_lines_costs now;
     if (!lp_lines_session)
         return 0;
-    if (lp_lines_costs_end(&engine->session.probe, &now) < 0) {
-        if (!PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError))
-            return -1; /* of a signal's handler: the program's */
-        PyErr_Clear();
+    if (lp_lines_costs_end(&engine->session.probe, &now) < 0)
+        return -1;
+    if (!is_session(engine, number))
         return 0;
-    }
     double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
     double worst = engine->cost_change > 0 ? engine->cost_change : 1;
     if ((change > 1 ? change : 1 / change) >= (worst > 1 ? worst : 1 / worst))
@@ -327,6 +325,7 @@ bool lp_lines_engine_runs(const struct lp_lines_engine *engine)
 
 int lp_lines_engine_stop(struct lp_lines_engine *engine)
 {
+    uint64_t number = engine->session.number;
     if (!lp_lines_engine_runs(engine))
         return 0;
     set_block_line_right(engine);
@@ -335,15 +334,13 @@ int lp_lines_engine_stop(struct lp_lines_engine *engine)
     engine->session.began_ns = 0;
     if (engine->session.thread)
         engine->overhead_ns += (engine->session.thread->overhead_q8 - engine->session.overhead_q8) >> 8;
-    uint64_t number = engine->session.number;
-    int result = measure_change(engine);
-    if (!is_session(engine, number)) /* a forked child's, in which it has ended */
-        return result;
+    int failed = measure_change(engine, number);
+    if (!is_session(engine, number)) /* this is a child that was forked meanwhile */
+        return failed;
     lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
-    lp_lines_waits_free(&engine->waits);
     lp_lines_hooks_stop(engine);
     end_session(engine);
-    return result;
+    return failed;
 }
 
 void lp_lines_after_fork(void)

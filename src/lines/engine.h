@@ -142,8 +142,8 @@ void lp_lines_engine_free(struct lp_lines_engine *engine);
 int lp_lines_engine_start(struct lp_lines_engine *engine);
 /* Whether it has begun, and is not ending. */
 bool lp_lines_engine_runs(const struct lp_lines_engine *engine);
-/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind. -1 with an exception: a
-   signal's handler raised it meanwhile. */
+/* Ends it; nothing if it does not run. Whatever fails on the way, no hook is left behind; -1 with the exception of a
+   signal's handler that raised one meanwhile. */
 int lp_lines_engine_stop(struct lp_lines_engine *engine);
 /* Forgets all figures. */
 int lp_lines_engine_clear(struct lp_lines_engine *engine);
@@ -198,6 +198,8 @@ void lp_lines_costs_free(struct lp_lines_probe *probe);
 
 extern const char lp_lines_hooks_name[]; /* "monitoring" or "settrace" */
 int lp_lines_hooks_start(struct lp_lines_engine *engine);
+/* Events of a code object that is profiled. */
+int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *code);
 /* Code that runs already, on any thread. */
 int lp_lines_hooks_arm_running(struct lp_lines_engine *engine);
 /* What events will know a frame of the calling thread by: the one that runs. */

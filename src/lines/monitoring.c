@@ -254,6 +254,7 @@ int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *cod
 /* Frames of other threads as well: they cannot run while we look. */
 int lp_lines_hooks_arm_running(struct lp_lines_engine *engine)
 {
+    (void)engine;
     PyInterpreterState *interpreter = PyInterpreterState_Get();
     struct lp_lines_thread *here = lp_lines_thread_here();
     for (PyThreadState *thread = PyInterpreterState_ThreadHead(interpreter); here && thread;

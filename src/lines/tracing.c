@@ -45,7 +45,8 @@ static struct lp_lines_code *find(struct lp_lines_thread *thread, PyCodeObject *
 static bool goes_on(PyFrameObject *frame, const PyCodeObject *code)
 {
     const int resumable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-    return (code->co_flags & resumable) && PyFrame_GetLasti(frame) >= 0 && unit_of(frame) > code->_co_firsttraceable;
+    return (code->co_flags & resumable) && PyFrame_GetLasti(frame) >= 0 &&
+           (int)unit_of(frame) > code->_co_firsttraceable;
 }
 
 static void on_call(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code)

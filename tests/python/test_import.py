@@ -48,6 +48,18 @@ def test_accounting_loads_nothing_heavy_A5() -> None:
     assert "threading" not in loaded_by("import lineprofiler.accounting")
 
 
+def test_lines_are_measured_without_accounting_A5() -> None:
+    loaded = loaded_by(
+        "from lineprofiler import LineProfiler\n"
+        "import io\n"
+        "with LineProfiler('/') as profiler: pass\n"
+        "profiler.print_stats(stream=io.StringIO())"
+    )
+    assert "lineprofiler.lines" in loaded
+    assert not loaded & {"lineprofiler.accounting", "lineprofiler.run", "lineprofiler.usage"}
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY) - {"threading"}
+
+
 def test_accounting_is_found_when_first_used() -> None:
     loaded = loaded_by("import lineprofiler; lineprofiler.accounting.phase('x')")
     assert "lineprofiler.accounting" in loaded

@@ -485,6 +485,22 @@ def test_output_file(small_run: Path, tmp_path: Path, start: list[str]) -> None:
 
 
 @STARTS
+def test_a_file_that_may_not_grow_K15(small_run: Path, tmp_path: Path, start: list[str]) -> None:
+    command = 'ulimit -f 0; exec "$@"'
+    target = tmp_path / "page"
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", *start, "report", small_run, "-o", target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert str(target) in done.stderr
+    assert not target.exists()
+
+
+@STARTS
 def test_full_disk_K15(small_run: Path, start: list[str]) -> None:
     assert_refused(report(small_run, "-o", "/dev/full", start=start), "/dev/full", "No space left")
     with open("/dev/full", "w") as full:
