@@ -93,6 +93,8 @@ def _remembered(file: str) -> list[str]:
     """Return what was left with linecache, as interactive shells and notebooks do."""
     import linecache
 
+    if sign(file) is not None:
+        return []  # no file, but there: linecache would wait for what comes through a pipe
     return [line.removesuffix("\n") for line in linecache.getlines(file)]
 
 

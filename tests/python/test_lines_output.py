@@ -326,6 +326,21 @@ def test_a_file_that_is_another_one_now_LN13(project: Project, how: str) -> None
     assert only(profiler, "nap").line_stats[4].hits == 1
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_stands_where_a_file_was_is_left_alone_LN13(project: Project, kind: str) -> None:
+    path = project.write("mod.py", PROGRAM)
+    profiler = project.profiler()
+    module = load(path)
+    with profiler:
+        module.work()
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)  # to open it would be to wait for a writer
+    else:
+        path.mkdir()
+    assert printed(profiler.print_stats).count("(source not available)") == 5
+
+
 @pytest.mark.parametrize(
     ("content", "shown", "note"),
     [
