@@ -742,3 +742,49 @@ def test_an_interrupt_while_it_begins(program: Program) -> None:
     with program.engine:
         program.names["main"]()
     assert program.hits == HITS
+
+
+def test_an_interrupt_while_it_ends(program: Program) -> None:
+    def interrupt(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "lines":  # with which it measures itself once more
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    program.engine.__enter__()
+    program.names["main"]()
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            program.engine.__exit__()
+    finally:
+        sys.setprofile(None)
+    assert not program.engine.running
+    assert program.hits == HITS
+
+
+def test_tasks_that_go_on_while_it_ends(program: Program) -> None:
+    exec(
+        compile(
+            "import types\n@types.coroutine\ndef wait():\n    yield\n"
+            "async def task():\n    await wait()\n",
+            str(program.path),
+            "exec",
+        ),
+        program.names,
+    )
+    tasks = []
+
+    def begin(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "lines":
+            sys.setprofile(None)
+            tasks.append(program.names["task"]())
+            tasks[-1].send(None)
+
+    for _ in range(3):
+        with program.engine:
+            program.names["main"]()
+            sys.setprofile(begin)
+    assert len(tasks) == 3
+    assert program.hits[9] == 9
+    for task in tasks:
+        task.close()
