@@ -307,8 +307,12 @@ static int measure_change(struct lp_lines_engine *engine, uint64_t number)
     struct lp_lines_costs now;
     if (!lp_lines_session)
         return 0;
-    if (lp_lines_costs_end(&engine->session.probe, &now) < 0)
-        return -1;
+    if (lp_lines_costs_end(&engine->session.probe, &now) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+            return -1; /* of a signal's handler: the program's */
+        PyErr_Clear();
+        return 0;
+    }
     if (!is_session(engine, number))
         return 0;
     double change = (double)(now.line_q8 + 1) / (double)(engine->costs.line_q8 + 1);
@@ -338,6 +342,7 @@ int lp_lines_engine_stop(struct lp_lines_engine *engine)
     if (!is_session(engine, number)) /* this is a child that was forked meanwhile */
         return failed;
     lp_lines_session = 0; /* what runs until the hooks are off is not recorded */
+    lp_lines_waits_free(&engine->waits);
     lp_lines_hooks_stop(engine);
     end_session(engine);
     return failed;
