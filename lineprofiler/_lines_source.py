@@ -109,7 +109,7 @@ def _read_text(file: str) -> tuple[str, str]:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = content.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError):
+    except (SyntaxError, UnicodeError, LookupError):  # the last: it encodes no text, like zlib
         text = content.decode("utf-8", errors="replace")
         note = "not in the encoding that it declares: other bytes are shown as U+FFFD"
     text = text.removeprefix("\ufeff")

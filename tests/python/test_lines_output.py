@@ -369,6 +369,16 @@ def test_encodings_and_ends_of_lines_LN13(
     assert html.escape(shown) in (project.folder / "page.html").read_text()
 
 
+@pytest.mark.parametrize("codec", ["zlib", "rot13", "undefined"])
+def test_a_declared_codec_that_decodes_no_text_LN13(project: Project, codec: str) -> None:
+    path = project.write("mod.py", "def f():\n    return 1\n")
+    module = load(path)
+    with project.profiler() as profiler:
+        module.f()
+    path.write_text(f"# coding: {codec}\ndef f():\n    return 1\n")
+    assert "(file changed since)" in printed(profiler.print_stats)
+
+
 def test_bytes_that_are_no_text_LN13(project: Project) -> None:
     """Compiled from what it is without its comment."""
     path = project.folder / "mod.py"
