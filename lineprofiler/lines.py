@@ -246,7 +246,7 @@ class LineProfiler(_core.LineEngine):
             raise TypeError(f"a region's name must be str, not {type(name).__name__}")
         if not name:
             raise ValueError("a region's name must not be empty")
-        return _Region(self, name)
+        return _Region(self, str.__str__(name))  # that of a subclass may compare as it likes
 
     def clear(self) -> None:
         """Forget all figures. RuntimeError: it is running."""
@@ -343,7 +343,7 @@ class LineProfiler(_core.LineEngine):
         paths = sorted({path[:n] for _, _, _, path, *_ in results for n in range(1, len(path) + 1)})
         regions = [(path, self._functions_in(results, path)) for path in paths]
         text = _lines_files.json_text(self._view(None), regions)
-        if isinstance(to, str | os.PathLike):
+        if isinstance(to, str | bytes | os.PathLike):
             _lines_files.write_whole(to, text.encode("utf-8"))
         else:
             to.write(text)

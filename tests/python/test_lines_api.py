@@ -592,3 +592,27 @@ def test_waiting_is_told_N5(project: Project) -> None:
     spun = only(profiler, "spin")
     assert spun.cpu_ns > 20e6  # of 50 ms, less what the profiler took
     assert spun.wait_ns == spun.wall_ns - spun.cpu_ns
+
+
+class Odd(str):
+    """A name that cannot be compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError
+
+    def __lt__(self, other: object) -> bool:
+        raise ValueError
+
+
+def test_a_region_s_name_is_a_plain_str(project: Project, tmp_path: Path) -> None:
+    module = project.load("m.py", "def f():\n    return 1\n")
+    profiler = project.profiler()
+    for name in ("a", "b"):
+        with profiler, profiler.region(Odd(name)):
+            module.f()
+    profiler.print_stats(region="a", stream=io.StringIO())
+    profiler.to_json(os.fsencode(tmp_path / "x.json"))  # type: ignore[arg-type]
+    assert (tmp_path / "x.json").exists()
