@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lineprofiler.run import Worker
 
+pytestmark = pytest.mark.core
+
 WaitUntil = Callable[[Callable[[], bool]], None]
 IMAGES = Path(f"/dev/shm/lineprofiler-{os.geteuid()}")
 

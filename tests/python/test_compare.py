@@ -16,6 +16,8 @@ import pytest
 from lineprofiler.accounting import Profiler, RunError
 from lineprofiler.compare import ComparedPhase, compare_runs
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = pytest.mark.parametrize(
     "command",

@@ -15,6 +15,8 @@ from lineprofiler.accounting import merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 HOUR_S = 3600
 
 STEPPED = """

@@ -14,6 +14,8 @@ from lineprofiler.accounting import merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 TMPFS = "mount -t tmpfs -o size=256k disk {disk}"
 EXT4 = """
 truncate -s 4M {disk}.image

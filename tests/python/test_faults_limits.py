@@ -14,6 +14,8 @@ from lineprofiler.accounting import merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 # ---- descriptors -----------------------------------------------------------------
 
 NO_DESCRIPTOR = """

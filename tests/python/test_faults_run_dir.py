@@ -18,6 +18,8 @@ from lineprofiler.accounting import merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # ---- it goes, and comes back ---------------------------------------------------

@@ -13,6 +13,8 @@ from lineprofiler.accounting import merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 TMPFS = "mount -t tmpfs -o {options},mode=1777 shm /dev/shm"
 NO_DEV_SHM = """
 mkdir -p {folder}/dev

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = [str(Path(sys.executable).parent / "lineprofiler")]
 MODULE = [sys.executable, "-P", "-m", "lineprofiler"]  # -P: not the folder that tests run in.

@@ -17,6 +17,8 @@ from machine import PIDS, within
 
 from lineprofiler.accounting import Profiler, Run, merge_run
 
+pytestmark = pytest.mark.core
+
 QUIET: dict[str, Any] = {"snapshot_interval_s": None, "sample_interval_s": None}
 
 

@@ -34,6 +34,8 @@ from samples import (
 
 from lineprofiler.accounting import Run, merge_run
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 COMMAND = str(Path(sys.executable).parent / "lineprofiler")
 PHASES = {1: ("iteration", "load"), 2: ("iteration", "save"), 3: ("iteration",)}

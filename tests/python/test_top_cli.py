@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from terminal import Terminal
 
+pytestmark = pytest.mark.core
+
 NATIVE = [str(Path(sys.executable).parent / "lineprofiler")]
 MODULE = [sys.executable, "-P", "-m", "lineprofiler"]
 STARTS = pytest.mark.parametrize("start", [NATIVE, MODULE], ids=["native", "module"])

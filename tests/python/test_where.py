@@ -26,6 +26,8 @@ from lineprofiler.accounting import decode_text, merge_run
 if TYPE_CHECKING:
     from conftest import Child
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = [str(Path(sys.executable).parent / "lineprofiler")]
 MODULE = [sys.executable, "-P", "-m", "lineprofiler"]
