@@ -17,9 +17,14 @@ from typing import Any
 import pytest
 from frameworks import ANY, ASYNCIO, Main
 from gpu import FakeGpu, build
+from hypothesis import settings
 
 from lineprofiler import accounting
 from lineprofiler.accounting import Profiler, Run, merge_run
+
+# A busy machine may take any time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

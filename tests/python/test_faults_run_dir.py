@@ -274,7 +274,8 @@ def test_a_file_server_that_hangs_F6(child: Child, tmp_path: Path, what: str) ->
     assert found["never_waited"]
     assert found["run"]["calls"]["meanwhile"] == 1000
     assert found["run"]["calls"]["before"] == 1
-    assert found["run"]["caveats"].keys() <= {"failed_flushes", "unclosed"}
+    # Of an interval in which a child was reaped and a thread ended bytes may not be known.
+    assert found["run"]["caveats"].keys() <= {"failed_flushes", "unclosed", "dropped"}
 
 
 HANGS_AT_THE_END = (
