@@ -157,11 +157,10 @@ static void open_entry(struct lpy_phase *phase, struct lp_entry *entry)
         lpy_enter(phase->recorder->state, recorder, phase->id, entry);
 }
 
-/* Of the task that runs here; 0 outside tasks, and where that is not known. */
+/* Of the task that runs here; 0 outside tasks, and on a thread that has entered nothing. */
 static uint64_t task_here(const struct lpy_recorder *recorder)
 {
-    uint64_t key = recorder->recorder ? LP_GET(recorder->recorder->key) : 0;
-    if (key == 0 || lp_thread_cache.key != key)
+    if (!recorder->recorder || !lp_thread_known(recorder->recorder))
         return 0;
     const struct lp_thread *thread = lpy_thread_self(recorder->state, recorder->recorder);
     return thread ? thread->strand->task : 0;

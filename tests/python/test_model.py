@@ -277,3 +277,25 @@ def test_tasks_B9(player: Player, **program: Any) -> None:
 @try_programs("sampling", "tasks", "elsewhere")
 def test_sampling_G1(player: Player, **program: Any) -> None:
     check_program(player, **program)
+
+
+# --- programs that once failed -----------------------------------------------------------------
+
+
+def test_a_kept_phase_is_left_in_its_task_after_an_exit_elsewhere_B8_B11(player: Player) -> None:
+    """Another thread's exit makes the task's own thread look anew which side of it is its own."""
+    entered: Operation = ["enter", "main", 1, "call", ["a"], True, 1, False]
+    check_program(
+        player,
+        [
+            ["enter", "main", 0, "call", ["a"], False, 1, False],
+            entered,
+            ["task", "main", "task 1", True],
+            ["start", "thread 3", "name 1"],
+            ["enter", "main", 2, "call", ["a"], False, 1, False],
+            ["enter", "task 1", 3, "call", ["a"], True, 1, False],
+            ["leave", "thread 3", 2, "exit"],
+            ["leave", "task 1", 3, "exit"],
+            ["close", "main"],
+        ],
+    )
