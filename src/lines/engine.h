@@ -138,7 +138,7 @@ extern __thread struct lp_lines_here lp_lines_here __attribute__((tls_model("ini
 /* 0; or -1 with an exception. */
 int lp_lines_engine_open(struct lp_lines_engine *engine, PyObject *folder);
 void lp_lines_engine_free(struct lp_lines_engine *engine);
-/* Begins a session: all threads, all frames. frame: that of the block. */
+/* Begins a session: all threads, all frames. The block is that of the Python frame which calls. */
 int lp_lines_engine_start(struct lp_lines_engine *engine);
 /* Whether it has begun, and is not ending. */
 bool lp_lines_engine_runs(const struct lp_lines_engine *engine);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cProfile
 import sys
-import textwrap
 import threading
 import warnings
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lineprofiler._core import LineEngine
+from lines import Program
 
 if TYPE_CHECKING:
     from conftest import Child
@@ -57,26 +57,9 @@ def nothing_left() -> Iterator[None]:
                 monitoring.free_tool_id(number)
 
 
-class Program:
-    def __init__(self, folder: Path, source: str = SOURCE) -> None:
-        self.path = folder / "program.py"
-        self.path.write_text(textwrap.dedent(source))
-        self.names: dict[str, Any] = {"__name__": "program"}
-        exec(compile(self.path.read_text(), str(self.path), "exec"), self.names)
-        self.engine = LineEngine(folder, [], [], [], [])
-
-    @property
-    def hits(self) -> dict[int, int]:
-        hits: Counter[int] = Counter()
-        for *_, lines in self.engine.results():
-            for number, n, *_ in lines:
-                hits[number] += n
-        return {number: n for number, n in sorted(hits.items()) if n}
-
-
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+    return Program(tmp_path, SOURCE)
 
 
 # --- trace functions ---------------------------------------------------------------------------
@@ -567,7 +550,7 @@ def test_code_objects_that_go_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_goes_leaves_its_code(tmp_path: Path) -> None:
-    program = Program(tmp_path)
+    program = Program(tmp_path, SOURCE)
     for _ in range(3):
         engine = LineEngine(tmp_path, [], [], [], [])
         with engine:
@@ -633,7 +616,7 @@ class Odd(str):
     ids=["function", "bytes", "no file", "zero", "subclass"],
 )
 def test_names_of_any_kind(tmp_path: Path, names: dict[str, str], measured: bool) -> None:
-    program = Program(tmp_path)
+    program = Program(tmp_path, SOURCE)
     names = {key: type(name)(name.format(tmp_path)) for key, name in names.items()}
     inner = program.names["inner"]
     inner.__code__ = inner.__code__.replace(**names)

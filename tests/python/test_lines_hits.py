@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import textwrap
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -14,35 +13,14 @@ from typing import Any
 
 import pytest
 
+import lines
 from lineprofiler._core import LineEngine
 
 MONITORING = sys.version_info >= (3, 12)
 
 
-class Program:
-    """A module of a project of its own, whose main() is measured."""
-
-    def __init__(self, folder: Path, source: str) -> None:
-        self.path = folder / "program.py"
-        self.path.write_text(textwrap.dedent(source))
-        self.namespace: dict[str, Any] = {"__name__": "program"}
-        exec(compile(self.path.read_text(), str(self.path), "exec"), self.namespace)
-        self.engine = LineEngine(folder, [], [], [], [])
-
-    def run(self) -> Program:
-        main = self.namespace["main"]
-        with self.engine:
-            main()
-        return self
-
-    @property
-    def hits(self) -> dict[int, int]:
-        """Hits by line, of lines that were begun."""
-        hits: Counter[int] = Counter()
-        for *_, lines in self.engine.results():
-            for number, n, *_ in lines:
-                hits[number] += n
-        return {number: n for number, n in sorted(hits.items()) if n}
+class Program(lines.Program):
+    """One whose hits can be held against a trace function's."""
 
     def traced(self) -> dict[int, int]:
         """What a trace function of Python counts."""
@@ -59,7 +37,7 @@ class Program:
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            self.namespace["main"]()
+            self.names["main"]()
         finally:
             sys.settrace(before)
         return dict(sorted(hits.items()))
@@ -438,9 +416,9 @@ def test_threads_that_ran_before_TH02(program: Callable[[str], Program]) -> None
             done.wait()
         """
     )
-    thread = threading.Thread(target=measured.namespace["work"], daemon=True)
+    thread = threading.Thread(target=measured.names["work"], daemon=True)
     thread.start()
-    measured.namespace["on"].wait()
+    measured.names["on"].wait()
     measured.run()
     thread.join()
     assert measured.hits[7] == 11

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import lines
 from lineprofiler._core import LineEngine
 
 MONITORING = sys.version_info >= (3, 12)
@@ -39,34 +39,23 @@ class Line:
     most_awaiting: int = 0
 
 
-class Program:
-    """A module of a project of its own; sleep() and spin() are not of the project."""
+class Program(lines.Program):
+    """One that can sleep() and spin(), neither of which is of the project."""
 
     def __init__(self, folder: Path, source: str) -> None:
-        path = folder / "program.py"
-        path.write_text(textwrap.dedent(source))
-        self.names: dict[str, Any] = {"__name__": "program"}
-        exec(PRELUDE, self.names)
-        exec(compile(path.read_text(), str(path), "exec"), self.names)
-        self.engine = LineEngine(folder, [], [], [], [])
-
-    def run(self) -> Program:
-        main = self.names["main"]
-        with self.engine:
-            main()
-        return self
+        super().__init__(folder, source, PRELUDE)
 
     def lines(self, *region: str) -> dict[int, Line]:
         """Return the figures of lines, in all regions or in one."""
-        lines: dict[int, Line] = {}
+        by_number: dict[int, Line] = {}
         for _, _, _, path, *_, figures in self.engine.results():
             if region and path != region:
                 continue
             for number, *values in figures:
-                line = lines.setdefault(number, Line())
+                line = by_number.setdefault(number, Line())
                 for name, value in zip(Line.__annotations__, values, strict=True):
                     setattr(line, name, getattr(line, name) + value)
-        return lines
+        return by_number
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ import importlib.util
 import sys
 import textwrap
 import threading
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from lineprofiler import LineProfiler
+from lineprofiler._core import LineEngine
 from lineprofiler.lines import FunctionStats
 
 
@@ -33,6 +35,34 @@ class Project:
 
     def profiler(self, **options: Any) -> LineProfiler:
         return LineProfiler(self.folder, **options)
+
+
+class Program:
+    """A module, alone in its project, of which the bare engine measures main()."""
+
+    def __init__(self, folder: Path, source: str, prelude: str = "") -> None:
+        """Run it after a prelude, which is not of the project."""
+        self.path = folder / "program.py"
+        self.path.write_text(textwrap.dedent(source))
+        self.names: dict[str, Any] = {"__name__": "program"}
+        exec(prelude, self.names)
+        exec(compile(self.path.read_text(), str(self.path), "exec"), self.names)
+        self.engine = LineEngine(folder, [], [], [], [])
+
+    def run(self) -> Self:
+        main = self.names["main"]
+        with self.engine:
+            main()
+        return self
+
+    @property
+    def hits(self) -> dict[int, int]:
+        """Hits by line, of lines that were begun."""
+        hits: Counter[int] = Counter()
+        for *_, lines in self.engine.results():
+            for number, n, *_ in lines:
+                hits[number] += n
+        return {number: n for number, n in sorted(hits.items()) if n}
 
 
 def load(path: Path) -> ModuleType:
