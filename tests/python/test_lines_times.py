@@ -286,8 +286,6 @@ def test_own_times_add_up_to_the_block(program: Callable[[str], Program]) -> Non
     assert left_out > 0
     assert totals["cost_change"] > 0
     assert own + left_out == pytest.approx(totals["wall_ns"], rel=0.02)
-    for line in measured.lines().values():  # what an event costs is not the same everywhere
-        assert line.own_ns > -line.hits * totals["line_cost_ns"]
 
 
 def test_an_exception_of_the_interpreter_never_loses_time_LN06(
