@@ -11,8 +11,8 @@
  * then `lineprofiler report profile`. Processes with the same run directory and run id make one run. A child process
  * joins the run of a parent whose profiler is open: it finds it in the environment, which a profiler in Python sets, or
  * by its image in /dev/shm. This library reads the environment and never changes it: to hand a run on to other machines
- * or containers, set LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID before lp_open(). A forked child that goes on with the
- * profiler is a worker of its own in the same run.
+ * or containers, set LINEPROFILER_PROFILE=1, LINEPROFILER_RUN_DIR and LINEPROFILER_RUN_ID for them. A forked child that
+ * goes on with the profiler is a worker of its own in the same run.
  *
  * Three ways to reach the functions below:
  *   - a program links the library: `pkg-config --cflags --libs lineprofiler`, or CMake's
@@ -70,7 +70,7 @@ typedef struct lp_options {
     int thread_names;  /* true: nest the phases of each thread under its name when the run is read */
     int strict_names;  /* true: refuse a second phase whose name has the shape of another's (each run of digits is
                           one '#'): lp_enter records nothing, and lp_error_message() says why */
-    int not_installed; /* true: do not become the installed profiler, which is the first one opened that is not closed */
+    int not_installed; /* true: do not become the installed profiler, see lp_installed */
 } lp_options;
 
 /* A name of phases or counters, the same for all profilers of the process, for ever; 0: none. Also holds how a phase of
@@ -105,7 +105,7 @@ typedef struct lp_api {
     lp_profiler *(*installed)(void);
     size_t (*run_dir)(const lp_profiler *profiler, char *text, size_t size);
     size_t (*run_id)(const lp_profiler *profiler, char *text, size_t size);
-    size_t (*worker_path)(const lp_profiler *profiler, char *text, size_t size);
+    size_t (*worker_file)(const lp_profiler *profiler, char *text, size_t size);
     lp_name (*intern_text)(const char *text, size_t len);
     lp_name (*sampled)(lp_name name, double fraction);
     lp_name (*with)(lp_name name, uint32_t flags);
@@ -135,8 +135,8 @@ LP_API int lp_snapshot(lp_profiler *profiler);
 LP_API const char *lp_error_message(void);
 /* Whether phases are recorded: opened to record, and not closed. */
 LP_API int lp_is_enabled(const lp_profiler *profiler);
-/* The profiler that LP_PHASE and LP_COUNT use: the first one opened, in C or with install=True in Python, that is not
-   closed; NULL if there is none. 1 ns. */
+/* The profiler that LP_PHASE and LP_COUNT use: the one that was opened, in C or with install=True in Python, while there
+   was none, until it is closed; NULL if there is none. 1 ns. */
 LP_API lp_profiler *lp_installed(void);
 
 /* Where and what it records: the absolute run directory, the run's id, the path of this process's file. Writes at most size
@@ -144,7 +144,7 @@ LP_API lp_profiler *lp_installed(void);
    forked child the last one changes at its first phase. */
 LP_API size_t lp_run_dir(const lp_profiler *profiler, char *text, size_t size);
 LP_API size_t lp_run_id(const lp_profiler *profiler, char *text, size_t size);
-LP_API size_t lp_worker_path(const lp_profiler *profiler, char *text, size_t size);
+LP_API size_t lp_worker_file(const lp_profiler *profiler, char *text, size_t size);
 
 /* The number of a text of len bytes, UTF-8, NUL included; 0 if it is NULL, empty, longer than a MiB, or beyond the
    65,535th of the process: lp_error_message() says which. 50 ns, a hash and a lock: keep the result. Names built from data
@@ -248,9 +248,9 @@ static inline size_t lp_run_id(const lp_profiler *profiler, char *text, size_t s
     return lp_bound_table ? lp_bound_table->run_id(profiler, text, size) : lp_bound_nothing_(text, size);
 }
 
-static inline size_t lp_worker_path(const lp_profiler *profiler, char *text, size_t size)
+static inline size_t lp_worker_file(const lp_profiler *profiler, char *text, size_t size)
 {
-    return lp_bound_table ? lp_bound_table->worker_path(profiler, text, size) : lp_bound_nothing_(text, size);
+    return lp_bound_table ? lp_bound_table->worker_file(profiler, text, size) : lp_bound_nothing_(text, size);
 }
 
 static inline lp_name lp_intern_text(const char *text, size_t len)

@@ -3,7 +3,8 @@
  * (3.11 and later), each difference as one inline function or macro. Nothing else under python/
  * looks at PY_VERSION_HEX.
  *
- * Only the public C API is used, so that a version yet to come needs at most a line here.
+ * Only the public C API is used, but for one old function before 3.13, so that a version yet to come needs at most a line
+ * here.
  */
 #ifndef LP_PYTHON_COMPAT_H
 #define LP_PYTHON_COMPAT_H
@@ -55,6 +56,21 @@ static inline uint64_t lpy_context_version(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
     return (thread->id << 40) ^ thread->context_ver;
+}
+
+/* The calling thread's state if it holds the GIL, which may be asked without it. NULL: it does not, or Python does not
+   know the thread. */
+static inline const PyThreadState *lpy_attached_thread(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#elif PY_VERSION_HEX >= 0x030C0000
+    return _PyThreadState_UncheckedGet();
+#else
+    /* There it is the state of whoever holds the GIL; of the main interpreter's threads, it can be told which is ours. */
+    const PyThreadState *mine = PyGILState_GetThisThreadState();
+    return mine && mine == _PyThreadState_UncheckedGet() ? mine : NULL;
+#endif
 }
 
 /* Whether a weak reference refers to this object. */

@@ -51,6 +51,14 @@ static PyObject *core_install(PyObject *module, PyObject *recorder)
         return NULL;
     }
     struct lpy_recorder *before = state->installed;
+    if (before && before->c_profiler)
+        lp_profiler_uninstall(before->c_profiler);
+    if (recorder != Py_None && ((struct lpy_recorder *)recorder)->worker) {
+        lp_profiler *profiler = lpy_c_profiler((struct lpy_recorder *)recorder);
+        if (profiler == NULL)
+            return PyErr_NoMemory();
+        lp_profiler_install(profiler);
+    }
     state->installed = recorder == Py_None ? NULL : (struct lpy_recorder *)Py_NewRef(recorder);
     Py_XDECREF((PyObject *)before);
     Py_RETURN_NONE;
@@ -117,9 +125,11 @@ PyDoc_STRVAR(run_error_doc, "A run directory that holds nothing to report.\n"
 static int core_exec(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
+    state->interpreter = PyInterpreterState_Get();
     state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
     if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 || lpy_phase_add_type(module) < 0 ||
-        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0 || lpy_line_engine_add_type(module) < 0)
+        lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0 || lpy_line_engine_add_type(module) < 0 ||
+        lpy_native_add_table(module) < 0)
         return -1;
     state->run_error =
         PyErr_NewExceptionWithDoc("lineprofiler.accounting.RunError", run_error_doc, PyExc_ValueError, NULL);

@@ -46,6 +46,8 @@
 #include "process/cuda.h"
 #include "record/record.h"
 #include "run/reading.h"
+#include "api/profiler.h"
+#include "worker/extras.h"
 #include "worker/worker.h"
 
 /* References in prototypes: what is returned is new, and arguments are borrowed, unless marked. */
@@ -68,6 +70,7 @@ struct lpy_recorder {
     struct lpy_callbacks *callbacks; /* The worker's; NULL if there is none. */
     struct lp_run_reading cursor;    /* Up to where deltas() has handed out. Guarded by the GIL. */
     struct lpy_recorder *next_open;  /* Borrowed. */
+    lp_profiler *c_profiler;         /* Of the worker; NULL until C has asked for it. It outlives this. */
     bool used;                       /* A phase was asked for while nothing was recorded. */
     bool warned;                     /* of too many paths */
     bool strict_names;
@@ -83,9 +86,6 @@ struct lpy_loose_entry {
 
 struct lpy_entry;
 
-/* What a phase is asked to measure besides. */
-enum lpy_phase_flags { LPY_WITH_IO = 1, LPY_WITH_SYNC = 2, LPY_WITH_GPU = 4, LPY_WITH_ASYNC_WORK = 8 };
-
 /* Phase. */
 struct lpy_phase {
     PyObject_HEAD
@@ -94,7 +94,7 @@ struct lpy_phase {
     struct lpy_loose_entry *loose; /* Owned. */
     uint32_t n_loose, loose_size;
     lp_phase_id id;
-    unsigned flags; /* enum lpy_phase_flags */
+    unsigned flags; /* enum lp_extra_kinds */
 };
 
 enum lpy_side { LPY_ENTER = 1, LPY_EXIT = 2, LPY_BOTH = 3 };
@@ -158,6 +158,7 @@ struct lpy_state {
     PyObject *no_phase, *no_entry;                                         /* Owned. */
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
+    PyInterpreterState *interpreter;
     struct lpy_tasks tasks;
     struct lpy_sample sample;
     PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
@@ -239,6 +240,19 @@ void lpy_task_unwatch(struct lpy_state *state);
 void lpy_recorder_list(struct lpy_recorder *recorder);
 void lpy_recorder_unlist(struct lpy_recorder *recorder);
 
+/* native.c: what C code in this process records. */
+
+/* As struct lp_recorder_hooks says; context is a struct lpy_state. On any thread, with or without the GIL. */
+struct lp_thread *lpy_follow_for_c(void *state, struct lp_thread *thread);
+/* Whether the calling thread holds the GIL of the interpreter. */
+bool lpy_is_attached(const PyInterpreterState *interpreter);
+/* The recorder's C side; NULL with an exception if there is no memory for it. */
+lp_profiler *lpy_c_profiler(struct lpy_recorder *recorder);
+/* A capsule with it, None if nothing is recorded. */
+PyObject *lpy_recorder_c_profiler(PyObject *recorder, PyObject *unused);
+/* Puts the table of the C interface into the module. */
+LPY_RAISES_NEG int lpy_native_add_table(PyObject *module);
+
 /* tree.c */
 #define LPY_READING_MESSAGE 512
 /* Reads the worker's state; worker NULL, or a forked child that has recorded nothing, gives an empty tree. Without the GIL,
@@ -291,8 +305,8 @@ PyObject *lpy_show_percent(PyObject *module, PyObject *fraction);
 PyObject *lpy_show_text(PyObject *module, PyObject *text);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
-/* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. With
- * the GIL held. */
+/* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. Without the GIL it is what C
+   calls it. */
 size_t lpy_thread_name(void *context, char *name, size_t size);
 
 /* Objects lie 16 bytes apart; the product's upper bits depend on all of the address. */

@@ -1,7 +1,7 @@
 /* phase_parts(): what a Phase was made of, so that it can be made again elsewhere. */
 #include "python/module.h"
 
-static PyObject *flag(unsigned flags, enum lpy_phase_flags which)
+static PyObject *flag(unsigned flags, enum lp_extra_kinds which)
 {
     return flags & which ? Py_True : Py_False;
 }
@@ -18,6 +18,6 @@ PyObject *lpy_phase_parts(PyObject *module, PyObject *object)
     uint32_t stride = lp_phase_stride(phase->id);
     unsigned flags = phase->flags;
     return Py_BuildValue("O{s:d,s:O,s:O,s:O,s:O}", (PyObject *)phase->recorder, "sample", 1.0 / (stride ? stride : 1),
-                         "io", flag(flags, LPY_WITH_IO), "sync", flag(flags, LPY_WITH_SYNC), "gpu",
-                         flag(flags, LPY_WITH_GPU), "async_work", flag(flags, LPY_WITH_ASYNC_WORK));
+                         "io", flag(flags, LP_WITH_IO), "sync", flag(flags, LP_WITH_SYNC), "gpu",
+                         flag(flags, LP_WITH_GPU), "async_work", flag(flags, LP_WITH_ASYNC_WORK));
 }

@@ -1,8 +1,6 @@
 /* Phase: a recorder and a name, to be entered any number of times. */
 #include "python/module.h"
 
-#include <math.h>
-
 #include "record/names.h"
 
 static PyObject *new_phase(struct lpy_state *state, struct lpy_recorder *recorder, lp_phase_id id, unsigned flags)
@@ -74,8 +72,7 @@ static int convert_sample(PyObject *sample, lp_phase_id *stride_bits)
         PyErr_Clear();
     }
     if (value > 0.0 && value <= 1.0) {
-        double entries = nearbyint(1.0 / value); /* halves to even, as Python's round() */
-        *stride_bits = lp_stride_bits(entries < (double)UINT32_MAX ? (uint32_t)entries : UINT32_MAX);
+        *stride_bits = lp_fraction_bits(value);
         return 0;
     }
     PyErr_Format(PyExc_ValueError, "sample must be over 0 and at most 1, not %R", sample);
@@ -109,11 +106,11 @@ static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_p
 {
     static const struct {
         enum lpy_keyword keyword;
-        enum lpy_phase_flags flag;
-    } known[] = {{LPY_IO, LPY_WITH_IO},
-                 {LPY_SYNC, LPY_WITH_SYNC},
-                 {LPY_GPU, LPY_WITH_GPU},
-                 {LPY_ASYNC_WORK, LPY_WITH_ASYNC_WORK}};
+        enum lp_extra_kinds flag;
+    } known[] = {{LPY_IO, LP_WITH_IO},
+                 {LPY_SYNC, LP_WITH_SYNC},
+                 {LPY_GPU, LP_WITH_GPU},
+                 {LPY_ASYNC_WORK, LP_WITH_ASYNC_WORK}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         PyObject *given = bound[known[i].keyword];
         if (check_flag(given, state->keywords[known[i].keyword]) < 0)

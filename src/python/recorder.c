@@ -114,6 +114,8 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
     options->runtime = PyBytes_AS_STRING(opening->runtime);
     options->thread_name = lpy_thread_name;
     options->thread_name_context = self->state;
+    options->follow = lpy_follow_for_c;
+    options->follow_context = self->state;
     struct lpy_callbacks *callbacks = lpy_callbacks_new();
     if (callbacks == NULL)
         return -1;
@@ -190,7 +192,10 @@ static void recorder_dealloc(PyObject *object)
     if (self->worker) {
         lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
         PyThreadState *thread = PyEval_SaveThread();
-        lp_worker_free(self->worker);
+        if (self->c_profiler) /* C may go on using it */
+            lp_close(self->c_profiler);
+        else
+            lp_worker_free(self->worker);
         PyEval_RestoreThread(thread);
     }
     lp_run_reading_release(&self->cursor);
@@ -267,6 +272,8 @@ static PyObject *recorder_close(PyObject *object, PyObject *unused)
     self->recorder = self->plain = NULL;
     lpy_recorder_wrap(self, NULL, LP_NAME_NONE);
     lpy_recorder_unlist(self);
+    if (self->c_profiler)
+        lp_profiler_uninstall(self->c_profiler);
     PyThreadState *thread = PyEval_SaveThread();
     int status = lp_worker_close(self->worker, message, sizeof message);
     int error = errno;
@@ -501,10 +508,7 @@ PyObject *lpy_current(struct lpy_recorder *self)
         thread = lpy_thread_self(self->state, recorder);
     if (thread == NULL || thread->depth == 0)
         return PyUnicode_FromString("");
-    const struct lp_node *node = thread->strand->skipped ? thread->strand->skipped : thread->node;
-    size_t len = node->depth;
-    for (size_t i = len; i-- > 0; node = lp_image_at(&recorder->image, node->parent))
-        path[i] = node->phase_id & LP_NAME_MASK;
+    size_t len = lp_thread_path(thread, path, LP_STACK_DEPTH + 1);
     return join_path(path, len);
 }
 
@@ -593,6 +597,10 @@ PyDoc_STRVAR(note_in_metadata_doc, "note_in_metadata($self, key, text, /)\n"
                                    "\n"
                                    "OSError: it could not be added.");
 
+PyDoc_STRVAR(c_profiler_doc, "_c_profiler($self, /)\n"
+                             "--\n\n"
+                             "A capsule for lp_profiler_of() of lineprofiler_python.h; None if never enabled.");
+
 PyDoc_STRVAR(pause_callbacks_doc,
              "pause_callbacks()\n"
              "--\n\n"
@@ -612,6 +620,7 @@ static PyMethodDef recorder_methods[] = {
     {"on_snapshot", recorder_on_snapshot, METH_O, on_snapshot_doc},
     {"wrap_phases", recorder_wrap_phases, METH_VARARGS, wrap_phases_doc},
     {"note_in_metadata", recorder_note_in_metadata, METH_VARARGS, note_in_metadata_doc},
+    {"_c_profiler", lpy_recorder_c_profiler, METH_NOARGS, c_profiler_doc},
     {"pause_callbacks", recorder_pause_callbacks, METH_NOARGS | METH_STATIC, pause_callbacks_doc},
     {NULL, NULL, 0, NULL},
 };

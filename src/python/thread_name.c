@@ -1,8 +1,9 @@
 /* The name of the calling thread, as the program knows it. */
 #include "python/module.h"
 
-#include <pthread.h>
 #include <string.h>
+
+#include "api/thread_name.h"
 
 /* What threading keeps of the calling thread; NULL if it does not know it.
    threading.current_thread() would make one up for a thread that it did not start, and importing
@@ -50,22 +51,17 @@ static size_t copy_text(char *out, size_t size, const char *bytes, size_t len)
     return len;
 }
 
-static size_t kernel_name(char *name, size_t size)
-{
-    char comm[32] = "";
-    if (pthread_getname_np(pthread_self(), comm, sizeof comm) != 0)
-        return 0;
-    return copy_text(name, size, comm, strlen(comm));
-}
-
 size_t lpy_thread_name(void *context, char *name, size_t size)
 {
+    struct lpy_state *state = context;
+    if (!lpy_is_attached(state->interpreter))
+        return lp_api_thread_name(NULL, name, size);
     PyObject *raised = lpy_set_aside();
-    PyObject *bytes = find_name(context);
+    PyObject *bytes = find_name(state);
     lpy_raise_again(raised);
     if (bytes == NULL || PyBytes_GET_SIZE(bytes) == 0) {
         Py_XDECREF(bytes);
-        return kernel_name(name, size);
+        return lp_api_thread_name(NULL, name, size);
     }
     size_t len = copy_text(name, size, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
     Py_DECREF(bytes);

@@ -149,6 +149,18 @@ lp_phase_id lp_stride_bits(uint32_t stride)
     return i < LP_STRIDES_LIMIT ? i << 16 : 0;
 }
 
+lp_phase_id lp_fraction_bits(double fraction)
+{
+    double count = 1 / fraction;
+    if (!(count < (double)UINT32_MAX))
+        return lp_stride_bits(UINT32_MAX);
+    uint32_t stride = (uint32_t)count;
+    double rest = count - stride;
+    if (rest > 0.5 || (rest == 0.5 && stride % 2 == 1))
+        stride++;
+    return lp_stride_bits(stride);
+}
+
 uint32_t lp_phase_stride(lp_phase_id phase)
 {
     uint32_t i = phase >> 16;

@@ -37,6 +37,8 @@ struct lp_name_text lp_name_text(lp_name_id id);
 /* What makes a name the id of a phase of which one entry in `stride` is measured, to be or-ed with it; 0 for 1. Where
    there are LP_STRIDES_LIMIT strides already, it is 0 for a new one: every entry is measured then. Takes a lock. */
 lp_phase_id lp_stride_bits(uint32_t stride);
+/* The same for the fraction of entries to measure, over 0 and at most 1: the stride is round(1 / fraction), halves to even. */
+lp_phase_id lp_fraction_bits(double fraction);
 /* The stride of a phase id, 1 for every entry; 0: there is no such phase. */
 uint32_t lp_phase_stride(lp_phase_id phase);
 

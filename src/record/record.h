@@ -50,6 +50,10 @@ struct lp_recorder_hooks {
     int (*begin)(void *context);
     /* Writes the calling thread's name, at most size bytes, and returns its length. May be NULL. */
     size_t (*thread_name)(void *context, char *name, size_t size);
+    /* For who records without knowing of tasks: makes the calling thread's side run the strand of the task that runs, and
+       returns it; NULL to record nothing. May be NULL. Nothing here calls it. */
+    struct lp_thread *(*follow)(void *follow_context, struct lp_thread *thread);
+    void *follow_context;
 };
 
 /* One nesting of open entries: its stack in the image, and who it is. Used by its thread only. */
@@ -166,6 +170,8 @@ void lp_recorder_touch(struct lp_recorder *recorder);
 void lp_recorder_restore(struct lp_recorder *recorder);
 /* Looks at the calling thread's name, if names are kept and the thread has recorded. */
 void lp_recorder_see_thread_name(struct lp_recorder *recorder);
+/* The same for all recorders of the process. */
+void lp_recorders_see_thread_name(void);
 /* Around fork, for all recorders of the process: holds every lock of this room across the fork. In the child every
    running recorder forgets its parent's threads and image and is idle again: its next boundary calls begin. Scopes that
    were open across the fork are ignored there. */
@@ -237,6 +243,9 @@ void lp_strand_drop_if_empty(struct lp_thread *thread, struct lp_strand *strand)
 void lp_strand_load(struct lp_thread *thread, struct lp_strand *strand);
 /* The node of the deepest open entry, or the root. */
 struct lp_node *lp_strand_node(const struct lp_thread *thread, const struct lp_stack *stack);
+
+/* The names of what is open on the strand that runs, from the root, at most size; returns how many. */
+size_t lp_thread_path(const struct lp_thread *thread, lp_name_id *path, size_t size);
 
 /* From now on the thread runs this strand; CPU time until now is the former one's. */
 void lp_thread_run(struct lp_thread *thread, struct lp_strand *strand);

@@ -209,3 +209,15 @@ void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(voi
         }
     }
 }
+
+size_t lp_thread_path(const struct lp_thread *thread, lp_name_id *path, size_t size)
+{
+    if (thread->depth == 0)
+        return 0;
+    const struct lp_node *node = thread->strand->skipped ? thread->strand->skipped : thread->node;
+    size_t depth = node->depth;
+    for (size_t i = depth; i-- > 0; node = lp_image_at(&thread->recorder->image, node->parent))
+        if (i < size)
+            path[i] = node->phase_id & LP_NAME_MASK;
+    return depth < size ? depth : size;
+}

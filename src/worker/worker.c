@@ -180,7 +180,11 @@ static int open_worker(struct lp_worker **opened, const struct lp_worker_options
     struct lp_worker *worker = calloc(1, sizeof *worker);
     if (!worker || take_options(worker, options) != 0)
         goto no_memory;
-    const struct lp_recorder_hooks hooks = {.context = worker, .begin = begin, .thread_name = ask_thread_name};
+    const struct lp_recorder_hooks hooks = {.context = worker,
+                                            .begin = begin,
+                                            .thread_name = ask_thread_name,
+                                            .follow = options->follow,
+                                            .follow_context = options->follow_context};
     if (lp_recorder_init(&worker->recorder, &hooks, options->measure_cpu, options->thread_names) != 0)
         goto no_memory;
     worker->recorder.wait_detail = options->wait_detail;

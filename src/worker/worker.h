@@ -49,6 +49,9 @@ struct lp_worker_options {
     /* The calling thread's name, as struct lp_recorder_hooks says; NULL: the kernel's name of the thread. */
     size_t (*thread_name)(void *context, char *name, size_t size);
     void *thread_name_context;
+    /* As struct lp_recorder_hooks says. */
+    struct lp_thread *(*follow)(void *context, struct lp_thread *thread);
+    void *follow_context;
     /* Called on the keeper thread after each periodic flush, whether or not it could be written, and never otherwise.
        No lock of ours is held and the thread has a stack of the usual size. NULL: nothing is called. release is called
        once nothing of the context is used any more: by lp_worker_free, or later by a keeper that it could not wait for;

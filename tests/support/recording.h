@@ -59,7 +59,8 @@ struct recording_options {
 
 static inline void recording_open_with(struct recording *recording, const struct recording_options *options)
 {
-    const struct lp_recorder_hooks hooks = {recording, recording_begin_, options->thread_name};
+    const struct lp_recorder_hooks hooks = {
+        .context = recording, .begin = recording_begin_, .thread_name = options->thread_name};
     atomic_store(&recording->begun, 0);
     assert_int_equal(lp_recorder_init(&recording->recorder, &hooks, !options->no_cpu, options->keep_thread_names), 0);
     recording->recorder.wait_detail = options->wait_detail;

@@ -43,7 +43,7 @@ static json_t *only_document(const char *run_dir)
 /* E4, E5, E10 */
 static void test_defaults(void **state)
 {
-    lp_profiler *profiler = lp_open(NULL);
+    lp_profiler *profiler = lp_open(&(lp_options){.enabled = 1});
     char host[256] = "";
     (void)state;
     assert_non_null(profiler);
@@ -71,7 +71,7 @@ static void test_the_environment_fills_in(void **state)
     setenv("LINEPROFILER_RUN_DIR", "from/environment", 1);
     setenv("LINEPROFILER_RUN_ID", "env-run", 1);
     setenv("LINEPROFILER_ROLE", "env role", 1);
-    assert_int_equal(lp_close(lp_open(&(lp_options){.snapshot_interval_s = -1, .sample_interval_s = -1})), 0);
+    assert_int_equal(lp_close(lp_open(&(lp_options){.enabled = 1, .snapshot_interval_s = -1, .sample_interval_s = -1})), 0);
     json_t *document = only_document("from/environment");
     assert_string_equal(text_at(document, "role"), "env role");
     assert_string_equal(text_at(document, "run_id"), "env-run");
