@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self, SupportsFloat, SupportsIndex, TypeVar, final
 
 __version__: str
+c_api: object  # a capsule with the table of the C interface, for lp_import()
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -98,6 +99,8 @@ class Recorder:
         """
     def note_in_metadata(self, key: str, text: str, /) -> None:
         """Add a text to what metadata.json says of the run, if it says none. OSError."""
+    def _c_profiler(self) -> object:
+        """Return a capsule for lp_profiler_of() of lineprofiler_python.h; None if never enabled."""
     @staticmethod
     def pause_callbacks() -> None:
         """Before a fork: stop the threads of all profilers, and wait shortly for callbacks."""
