@@ -171,7 +171,7 @@ LP_API int lp_count(lp_profiler *profiler, lp_name name, int64_t n);
 /* The names of the phases that are open on the calling thread, joined by "/"; "" outside any. Writes at most size bytes
    with a NUL at the end, as snprintf does, and returns the length of the whole text. */
 LP_API size_t lp_current(lp_profiler *profiler, char *text, size_t size);
-/* Names the calling thread in reports, for options.thread_names; cut at 63 bytes. NULL or "": the kernel's name of the
+/* Names the calling thread in reports, for options.thread_names, from its next phase on; cut at 63 bytes. NULL or "": the kernel's name of the
    thread again, which else is used, and which this leaves alone. In Python, threading's name counts. */
 LP_API void lp_name_thread(const char *name);
 /* The CUDA stream (a CUstream or cudaStream_t) that LP_SYNC and LP_GPU phases of the calling thread are about, from now

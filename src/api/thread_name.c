@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "api/profiler.h"
 
 static __thread char given[64];
@@ -27,5 +26,5 @@ void lp_name_thread(const char *name)
         len--;
     memcpy(given, name ? name : "", len);
     given[len] = 0;
-    lp_recorders_see_thread_name();
+    lp_thread_cache.key = 0; /* sends the thread's next boundary to where its name is looked at */
 }

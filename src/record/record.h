@@ -170,8 +170,6 @@ void lp_recorder_touch(struct lp_recorder *recorder);
 void lp_recorder_restore(struct lp_recorder *recorder);
 /* Looks at the calling thread's name, if names are kept and the thread has recorded. */
 void lp_recorder_see_thread_name(struct lp_recorder *recorder);
-/* The same for all recorders of the process. */
-void lp_recorders_see_thread_name(void);
 /* Around fork, for all recorders of the process: holds every lock of this room across the fork. In the child every
    running recorder forgets its parent's threads and image and is idle again: its next boundary calls begin. Scopes that
    were open across the fork are ignored there. */

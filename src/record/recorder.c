@@ -80,14 +80,6 @@ int lp_recorder_init(struct lp_recorder *recorder, const struct lp_recorder_hook
     return 0;
 }
 
-void lp_recorders_see_thread_name(void)
-{
-    pthread_mutex_lock(&registry_lock);
-    for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next)
-        lp_recorder_see_thread_name(recorder);
-    pthread_mutex_unlock(&registry_lock);
-}
-
 void lp_recorder_start(struct lp_recorder *recorder)
 {
     atomic_store(&recorder->state, LP_RECORDER_RUNNING);
