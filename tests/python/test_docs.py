@@ -9,7 +9,8 @@ What a fenced block is, its info string says:
     python kept  is kept only.
     console   the lines that begin with `$ ` are run by one shell, in the same folder, and each must
               exit 0. Other lines show what they printed.
-    c         statements: they are compiled, not run.
+    c, cpp    a whole file, kept under the name in its first line, `/* actor.c */`, and compiled; later
+              blocks can build and run it. In C without a name: statements, compiled only.
 
 Blocks of any other kind (sh for what installs and builds, text, json) are only read.
 """
@@ -23,6 +24,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,21 +128,26 @@ def run_console(block: Block, where: str, folder: Path) -> None:
     run(where, ["bash", "-e", "-x", "-c", "\n".join(commands)], folder)
 
 
-def compile_c(block: Block, where: str, folder: Path) -> None:
-    compiler = shutil.which("cc")
+def keep_native(block: Block, where: str, folder: Path) -> None:
+    named = re.match(r"(?:/\* (\w+\.c) \*/|// (\w+\.cpp))\n", block.text)
+    assert named or block.kind == "c", f"{where}: without a name"
+    source = folder / (named[1] or named[2] if named else f"snippet_{block.line}.c")
+    text = block.text if named else f"#include <lineprofiler.h>\nvoid s(void)\n{{\n{block.text}}}\n"
+    source.write_text(text, encoding="utf-8")
+    compiler = shutil.which("cc" if source.suffix == ".c" else "c++")
     if compiler is None:
         return
-    source = folder / f"snippet_{block.line}.c"
-    source.write_text(f"#include <lineprofiler.h>\nvoid snippet(void)\n{{\n{block.text}}}\n")
-    options = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    run(where, [compiler, *options, "-I", str(ROOT / "include"), str(source)], folder)
+    options = ["-std=c11" if source.suffix == ".c" else "-std=c++11", "-Wall", "-Wextra", "-Werror"]
+    paths = ["-I", str(ROOT / "include"), "-isystem", sysconfig.get_path("include")]
+    run(where, [compiler, *options, *paths, "-fsyntax-only", str(source)], folder)
 
 
 HANDLE: dict[str, Callable[[Block, str, Path], object]] = {
     "python": run_python,
     "python kept": keep_python,
     "console": run_console,
-    "c": compile_c,
+    "c": keep_native,
+    "cpp": keep_native,
 }
 
 
