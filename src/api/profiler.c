@@ -143,7 +143,7 @@ lp_profiler *lp_open_sized(const lp_options *options, size_t options_size)
 
 lp_profiler *lp_profiler_of_worker(struct lp_worker *worker, bool strict_names)
 {
-    lp_profiler *profiler = malloc(sizeof *profiler);
+    lp_profiler *profiler = aligned_alloc(LP_APART, sizeof *profiler);
     if (profiler)
         *profiler = (lp_profiler){lp_worker_recorder(worker), worker, strict_names};
     return profiler;

@@ -16,8 +16,8 @@
 #include "worker/worker.h"
 
 struct lp_profiler {
-    struct lp_recorder *recorder; /* Borrowed from worker. */
-    struct lp_worker *worker;     /* NULL: never enabled; then so is recorder */
+    _Alignas(LP_APART) struct lp_recorder *recorder; /* Borrowed from worker. */
+    struct lp_worker *worker;                        /* NULL: never enabled; then so is recorder */
     bool strict_names;
 };
 

@@ -9,6 +9,8 @@
 #define LP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LP_NOINLINE __attribute__((noinline))
 #define LP_COLD __attribute__((cold, noinline))
+/* Bytes that a core may fetch together: two cache lines. What one thread writes all the time shares none with others. */
+#define LP_APART 128
 #define LP_ALWAYS_INLINE static inline __attribute__((always_inline))
 /* Orders what was stored before against what is stored after. ThreadSanitizer knows no fences; every access that we
    order with one is atomic, so it loses nothing by not seeing them. */

@@ -35,7 +35,7 @@
 /* Seqlock: seq is odd while a writer is at work. All loads of the reader but the last are acquiring, which orders them
    on every machine and costs nothing on x86. */
 struct lp_wall_map {
-    _Atomic uint64_t seq;
+    _Alignas(LP_APART) _Atomic uint64_t seq; /* all threads read this, and nothing beside it is written often */
     _Atomic uint64_t base_tick;
     _Atomic uint64_t base_ns;
     _Atomic uint64_t ns_per_tick_q32; /* nanoseconds per tick, times 2^32 */

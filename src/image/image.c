@@ -115,18 +115,30 @@ static LP_COLD bool grow(struct lp_image *image, size_t needed)
     return ok;
 }
 
-lp_ref lp_image_alloc(struct lp_image *image, size_t bytes)
+/* Whole units, from the beginning of one. */
+static lp_ref alloc(struct lp_image *image, size_t bytes, size_t unit)
 {
     struct lp_header *header = lp_image_header(image);
-    size_t lines = (bytes + LP_LINE - 1) / LP_LINE * LP_LINE;
-    uint64_t from = atomic_load(&header->used);
+    size_t needed = (bytes + unit - 1) / unit * unit;
+    uint64_t used = atomic_load(&header->used), from;
     do {
-        if (lines > image->reserved || from + lines > image->reserved)
+        from = (used + unit - 1) / unit * unit;
+        if (needed > image->reserved || from + needed > image->reserved)
             return 0;
-        if (from + lines > atomic_load_explicit(&image->size, memory_order_acquire) && !grow(image, from + lines))
+        if (from + needed > atomic_load_explicit(&image->size, memory_order_acquire) && !grow(image, from + needed))
             return 0;
-    } while (!atomic_compare_exchange_weak(&header->used, &from, from + lines));
+    } while (!atomic_compare_exchange_weak(&header->used, &used, from + needed));
     return (lp_ref)(from / LP_LINE);
+}
+
+lp_ref lp_image_alloc(struct lp_image *image, size_t bytes)
+{
+    return alloc(image, bytes, LP_LINE);
+}
+
+lp_ref lp_image_alloc_apart(struct lp_image *image, size_t bytes)
+{
+    return alloc(image, bytes, LP_APART);
 }
 
 void lp_image_abandon(struct lp_image *image)

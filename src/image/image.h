@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "image/hist.h"
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
@@ -242,6 +243,7 @@ static_assert(sizeof(struct lp_extra) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_billed) * 2 == LP_LINE, "layout");
 static_assert(sizeof(struct lp_ring) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_header) <= 1024, "layout");
+static_assert(LP_APART % LP_LINE == 0, "layout");
 static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 
 #define LP_IMAGE_LAYOUT                                                                                                \
@@ -268,6 +270,8 @@ int lp_image_create(struct lp_image *image, const char *worker);
 void lp_image_publish(struct lp_image *image);
 /* Hands out zeroed lines; 0 if there is no room and none can be made. Takes a lock only to grow. Thread-safe. */
 lp_ref lp_image_alloc(struct lp_image *image, size_t bytes);
+/* The same, LP_APART from everything else: for what one thread writes all the time. */
+lp_ref lp_image_alloc_apart(struct lp_image *image, size_t bytes);
 /* Whether somebody has removed the file, or closed its descriptor, under us. */
 bool lp_image_is_lost(const struct lp_image *image);
 /* Gives such an image a file again, with all that it holds. To be called while no thread begins to write; one that is in

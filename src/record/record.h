@@ -74,8 +74,8 @@ struct lp_strand {
 
 /* One thread's private side of its slot. Lives as long as the recorder; a later thread may take it over. */
 struct lp_thread {
-    struct lp_recorder *recorder; /* Borrowed. */
-    uint32_t generation;          /* the recorder's when the slot was made */
+    _Alignas(LP_APART) struct lp_recorder *recorder; /* Borrowed. */
+    uint32_t generation;                             /* the recorder's when the slot was made */
     struct lp_cpu cpu;
     uint64_t last_wall_ns;
     uint64_t serial;
@@ -98,6 +98,7 @@ struct lp_thread {
     struct lp_node *root, *last_node;
     struct lp_slot *slot;
     struct lp_table children; /* (parent ref, phase id) -> node ref */
+    lp_ref spare_line;        /* of the image, the thread's own and not used yet; 0: none */
     uint64_t first_serial;    /* that of the last entry before the slot was made */
     struct lp_thread *next;   /* guarded by the recorder's lock */
     uint64_t owner;           /* guarded by the recorder's lock: lp_thread_id of whose it is now; 0: nobody's */
@@ -112,11 +113,12 @@ struct lp_thread {
 
 enum lp_recorder_state { LP_RECORDER_IDLE, LP_RECORDER_RUNNING, LP_RECORDER_STOPPED };
 
+/* What every thread reads at its boundaries is written at none. */
 struct lp_recorder {
-    _Atomic uint64_t key; /* 0: not recording; else never used before in this process */
-    _Atomic int state;    /* enum lp_recorder_state */
-    _Atomic bool wake;    /* begin is to be called at the next boundary although we are recording */
-    uint32_t generation;  /* counts images: entries and slots of an earlier one are dead */
+    _Alignas(LP_APART) _Atomic uint64_t key; /* 0: not recording; else never used before in this process */
+    _Atomic int state;                       /* enum lp_recorder_state */
+    _Atomic bool wake;                       /* begin is to be called at the next boundary although we are recording */
+    uint32_t generation;                     /* counts images: entries and slots of an earlier one are dead */
     bool measure_cpu, keep_thread_names;
     bool wait_detail; /* set before the first boundary */
     struct lp_image image;
@@ -197,6 +199,8 @@ struct lp_shape_verdict lp_recorder_admit(struct lp_recorder *recorder, lp_name_
 
 /* Private to record/ below, but for the inline functions at the end. */
 
+/* Hands out zeroed lines that lie apart from those of other threads; 0 if there is no room. On the thread. */
+lp_ref lp_thread_alloc(struct lp_thread *thread, size_t bytes);
 /* Hands out what the ref points to, new if there is none yet; NULL if there is no room, which is counted. */
 void *lp_record_get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t bytes);
 void lp_thread_watch_end(void);

@@ -73,14 +73,13 @@ static bool make_places(struct lp_thread *thread)
 
 static struct lp_strand *new_strand(struct lp_thread *thread)
 {
-    struct lp_image *image = &thread->recorder->image;
     struct lp_strand *strand = calloc(1, sizeof *strand);
-    lp_ref stack = strand ? lp_image_alloc(image, sizeof(struct lp_stack)) : 0;
+    lp_ref stack = strand ? lp_thread_alloc(thread, sizeof(struct lp_stack)) : 0;
     if (!stack) {
         free(strand);
         return NULL;
     }
-    strand->stack = lp_image_at(image, stack);
+    strand->stack = lp_image_at(&thread->recorder->image, stack);
     strand->stack_ref = stack;
     LP_SET(strand->stack->older, LP_GET(thread->slot->last_stack));
     atomic_store_explicit(&thread->slot->last_stack, stack, memory_order_release);

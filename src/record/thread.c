@@ -23,6 +23,21 @@ static lp_ref name_ref_locked(struct lp_recorder *recorder, lp_name_id id)
     return ref;
 }
 
+/* A single line is half of what lies apart: the other half serves next time. */
+lp_ref lp_thread_alloc(struct lp_thread *thread, size_t bytes)
+{
+    size_t lines = (bytes + LP_LINE - 1) / LP_LINE;
+    lp_ref ref = thread->spare_line;
+    if (lines == 1 && ref) {
+        thread->spare_line = 0;
+        return ref;
+    }
+    ref = lp_image_alloc_apart(&thread->recorder->image, bytes);
+    if (ref && lines % 2)
+        thread->spare_line = ref + (lp_ref)lines;
+    return ref;
+}
+
 static lp_ref ref_of(const struct lp_recorder *recorder, const void *place)
 {
     return (lp_ref)((size_t)((const char *)place - recorder->image.base) / LP_LINE);
@@ -43,7 +58,7 @@ static uint64_t hash_of_path(const struct lp_node *parent, lp_phase_id phase)
 static struct lp_node *new_node(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase, lp_ref name_ref)
 {
     struct lp_recorder *recorder = thread->recorder;
-    lp_ref ref = lp_image_alloc(&recorder->image, sizeof(struct lp_node));
+    lp_ref ref = lp_thread_alloc(thread, sizeof(struct lp_node));
     if (!ref)
         return NULL;
     struct lp_node *node = lp_image_at(&recorder->image, ref);
@@ -69,9 +84,10 @@ static bool make_slot_locked(struct lp_thread *thread, lp_ref name)
 {
     struct lp_recorder *recorder = thread->recorder;
     struct lp_header *header = lp_image_header(&recorder->image);
-    lp_ref slot = lp_image_alloc(&recorder->image, sizeof(struct lp_slot));
-    lp_ref stack = lp_image_alloc(&recorder->image, sizeof(struct lp_stack));
     thread->n_nodes = 0;
+    thread->spare_line = 0; /* may be of an earlier image */
+    lp_ref slot = lp_thread_alloc(thread, sizeof(struct lp_slot));
+    lp_ref stack = lp_thread_alloc(thread, sizeof(struct lp_stack));
     struct lp_node *root = slot && stack ? new_node(thread, NULL, LP_NAME_NONE, 0) : NULL;
     if (!root)
         return false;
@@ -108,9 +124,10 @@ static struct lp_thread *choose_locked(struct lp_recorder *recorder, lp_ref name
         return other_name;
     if (without_slot)
         return without_slot;
-    struct lp_thread *thread = calloc(1, sizeof *thread);
+    struct lp_thread *thread = aligned_alloc(LP_APART, sizeof *thread);
     if (!thread)
         return NULL;
+    memset(thread, 0, sizeof *thread);
     thread->recorder = recorder;
     lp_wait_init(&thread->wait);
     thread->next = recorder->threads;
@@ -320,7 +337,7 @@ void lp_record_enter_folded(struct lp_thread *thread)
 void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket)
 {
     struct lp_image *image = &thread->recorder->image;
-    lp_ref ref = lp_image_alloc(image, sizeof(struct lp_octave));
+    lp_ref ref = lp_thread_alloc(thread, sizeof(struct lp_octave));
     if (!ref) {
         lp_image_trouble(image, LP_TROUBLE_IMAGE_FULL);
         return;
@@ -349,7 +366,7 @@ struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name)
     pthread_mutex_lock(&recorder->lock);
     lp_ref name_ref = name_ref_locked(recorder, name);
     pthread_mutex_unlock(&recorder->lock);
-    lp_ref ref = name_ref ? lp_image_alloc(&recorder->image, sizeof *counter) : 0;
+    lp_ref ref = name_ref ? lp_thread_alloc(thread, sizeof *counter) : 0;
     if (!ref) {
         lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_COUNTERS);
         return NULL;

@@ -177,8 +177,11 @@ static int open_worker(struct lp_worker **opened, const struct lp_worker_options
     if (status != LP_WORKER_OK)
         return status;
     lp_fork_prepare();
-    struct lp_worker *worker = calloc(1, sizeof *worker);
-    if (!worker || take_options(worker, options) != 0)
+    struct lp_worker *worker = aligned_alloc(LP_APART, sizeof *worker);
+    if (!worker)
+        goto no_memory;
+    memset(worker, 0, sizeof *worker);
+    if (take_options(worker, options) != 0)
         goto no_memory;
     const struct lp_recorder_hooks hooks = {.context = worker,
                                             .begin = begin,
