@@ -326,7 +326,8 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
             name = lp_sampled(name, fraction);
         if (flags)
             name = lp_with(name, flags);
-        __atomic_store_n(place, name, __ATOMIC_RELAXED);
+        if (name) /* else nothing is bound yet: threads would fight for the line */
+            __atomic_store_n(place, name, __ATOMIC_RELAXED);
     }
     return name;
 }
