@@ -26,7 +26,15 @@ static _Atomic int handlers; /* that run now */
    installed over ours may call ours, which is then nested, and goes on to what lay below. */
 static struct sigaction found_there[N_SIGNALS][LEVELS];
 static _Atomic int levels[N_SIGNALS]; /* changed under lock */
-static __thread int nested[N_SIGNALS] __attribute__((tls_model("initial-exec")));
+
+/* How deep a process is in our handler, on this thread. Between vfork and exec a child runs on its parent's memory, and may
+   end in the middle of the handler. */
+struct nesting {
+    pid_t pid;
+    int depth;
+};
+static __thread struct nesting nested[N_SIGNALS] __attribute__((tls_model("initial-exec")));
+static _Atomic pid_t here; /* whose workers these are */
 
 /* Not on an alternate stack, which may be as small as a few kilobytes. */
 static bool has_room(void)
@@ -69,20 +77,26 @@ static void note_end(uint32_t ended)
     }
 }
 
-/* The default ends the process, but for the first of a pid namespace, which goes on. */
+/* The default ends the process, but for the first of a pid namespace, which goes on. A child on its parent's memory leaves
+   nothing behind there. */
 static void do_default(int number)
 {
+    bool is_here = getpid() == atomic_load(&here);
     struct sigaction ours, none = {.sa_handler = SIG_DFL};
     sigset_t only, mask;
     sigemptyset(&only);
     sigaddset(&only, number);
     sigaction(number, &none, &ours);
     pthread_sigmask(SIG_UNBLOCK, &only, &mask);
-    atomic_fetch_add(&handlers, 1); /* nobody may free a worker meanwhile */
-    note_end(LP_END_KNOWN | (uint32_t)number);
+    if (is_here) {
+        atomic_fetch_add(&handlers, 1); /* nobody may free a worker meanwhile */
+        note_end(LP_END_KNOWN | (uint32_t)number);
+    }
     raise(number);
-    note_end(0);
-    atomic_fetch_sub(&handlers, 1);
+    if (is_here) {
+        note_end(0);
+        atomic_fetch_sub(&handlers, 1);
+    }
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     sigaction(number, &ours, NULL);
 }
@@ -104,17 +118,20 @@ static void on_signal(int number, siginfo_t *info, void *context)
         i++;
     if (i == N_SIGNALS)
         return;
-    int why = errno, level = atomic_load(&levels[i]) - 1 - nested[i];
-    if (nested[i] == 0) {
+    int why = errno;
+    pid_t pid = getpid();
+    struct nesting before = nested[i];
+    int depth = before.pid == pid ? before.depth : 0, level = atomic_load(&levels[i]) - 1 - depth;
+    if (depth == 0 && pid == atomic_load(&here)) {
         atomic_fetch_add(&handlers, 1);
         write_all();
         atomic_fetch_sub(&handlers, 1);
     }
     errno = why;
-    nested[i]++;
+    nested[i] = (struct nesting){pid, depth + 1};
     if (level >= 0)
         go_on(&found_there[i][level], number, info, context);
-    nested[i]--;
+    nested[i] = before;
 }
 
 static bool is_ours(const struct sigaction *action)
@@ -152,6 +169,7 @@ static void give_back(size_t i)
 
 void lp_signals_watch(struct lp_worker *worker)
 {
+    atomic_store(&here, getpid());
     pthread_mutex_lock(&lock);
     for (int i = 0; i < WORKERS; i++) {
         struct lp_worker *none = NULL;
@@ -183,4 +201,5 @@ void lp_signals_after_fork(void)
 {
     pthread_mutex_init(&lock, NULL);
     atomic_store(&handlers, 0);
+    atomic_store(&here, getpid());
 }
