@@ -108,10 +108,10 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
     pthread_mutex_lock(&worker->life);
     if (!atomic_load(&worker->closed)) {
         stop(worker);
-        errno = worker->foreign ? 0 : finish_in_time(worker);
-        worker->close_status = errno == 0 ? LP_WORKER_OK : lp_worker_explain_write(worker, message, message_size);
+        worker->close_errno = worker->foreign ? 0 : finish_in_time(worker);
     }
-    int status = worker->close_status;
+    errno = worker->close_errno;
+    int status = errno == 0 ? LP_WORKER_OK : lp_worker_explain_write(worker, message, message_size);
     pthread_mutex_unlock(&worker->life);
     if (!lp_fork_any_open())
         lp_children_forget();

@@ -1,7 +1,9 @@
 /*
  * Forks: no thread of ours runs across one, no lock of ours is inherited taken, and the child reaches nothing of its
- * parent's. Parent and child go on lazily, at their next boundary: threads started inside fork handlers make CPython
- * warn, and a child that is about to exec is to leave no trace. A host may see to it that the parent goes on soon after.
+ * parent's. The child goes on lazily, at its next boundary: if it is about to exec, it is to leave no trace. The parent goes
+ * on at once, for it may only wait for its children from now on, for hours: its keeper is started in the fork handler, where
+ * libc holds no lock any more. Not so beside an interpreter: CPython counts threads just after a fork, and warns. There the
+ * host may see to it that the parent goes on soon after; else it goes on at its next boundary too.
  */
 #include <string.h>
 #include <time.h>
@@ -16,6 +18,9 @@
 #define CALL_WAIT_SECONDS 2
 
 typedef void resume_soon_fn(void);
+
+/* CPython's, where there is one in this process. */
+extern int Py_IsInitialized(void) __attribute__((weak));
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,12 +129,30 @@ void lp_worker_resume(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
+/* Posix lets a parent do anything in its handlers; but threads are the host's affair where it has said so. */
+static bool may_start_threads(void)
+{
+    return !atomic_load(&resume_soon) && !(Py_IsInitialized && Py_IsInitialized());
+}
+
+/* Also that of a worker that has recorded nothing yet: its program may have nothing to do but to fork. With life held. */
+static bool started_keeper(struct lp_worker *worker)
+{
+    if (worker->foreign || atomic_load(&worker->closed))
+        return false;
+    worker->keeper.after_fork = true;
+    lp_keeper_start_locked(worker);
+    worker->keeper.after_fork = false;
+    return worker->keeper.running;
+}
+
 static void after_fork_in_parent(void)
 {
-    bool waits = false;
+    bool waits = false, at_once = may_start_threads();
     lp_record_after_fork_in_parent();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
-        lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
+        if (!at_once || !started_keeper(worker))
+            lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
         waits |= waits_for_keeper(worker);
         pthread_mutex_unlock(&worker->life);
     }

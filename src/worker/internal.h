@@ -33,6 +33,8 @@ struct lp_keeper {
     pthread_cond_t quiet; /* no call runs any more */
     pthread_t thread;
     bool running;       /* guarded by the worker's life lock: not joined yet */
+    bool after_fork;    /* guarded by the same: what starts now is to rest first */
+    bool rests;         /* set before it starts */
     bool stop, leaving; /* asked to end; has seen it */
     bool calling;       /* inside options.flushed */
     bool passed_over;   /* the call that runs was waited for by a fork, in vain: the next does not wait */
@@ -82,7 +84,7 @@ struct lp_worker {
     _Atomic bool closing; /* no call of flushed begins any more */
     bool left_alone;      /* a call was waited for in vain: not again. Guarded by the keeper's lock. */
     _Atomic bool closed;
-    int close_status;       /* guarded by life */
+    int close_errno;        /* guarded by life: of the last write; 0: it was written */
     struct lp_worker *next; /* guarded by the registry in fork.c */
 };
 

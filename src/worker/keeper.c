@@ -19,6 +19,7 @@
 #define LONGEST_NAP_NS 5000000
 #define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
 #define CLOSE_WAIT_SECONDS 5
+#define REST_NS 10000000u /* after a fork: the next one may follow at once, and is not to wait for what a beginning takes */
 #define DESCRIPTION_NS 100000000u /* what the first sample waits for */
 #define DESCRIPTION_LOOK_NS 2000000u
 
@@ -202,13 +203,15 @@ static void *keep(void *context)
     struct lp_keeper *keeper = &worker->keeper;
     pthread_setname_np(pthread_self(), "lp-keeper");
     lp_own_thread_set_apart(true);
+    atomic_store(&keeper->serves, gettid());
+    if (keeper->rests && stopped_before(keeper, lp_monotonic_ns() + REST_NS))
+        return leave(worker);
     lp_describe_go_on(worker);
     prctl(PR_SET_TIMERSLACK, 1UL);
     if (worker->recorder.measure_cpu)
         lp_cpu_prove();
     prctl(PR_SET_TIMERSLACK, 0UL);
     bool looked_around = false;
-    atomic_store(&keeper->serves, gettid());
     let_git_end(worker);
     do {
         struct lp_stamp stamp = lp_stamp_now();
@@ -280,6 +283,7 @@ void lp_keeper_start_locked(struct lp_worker *worker)
         keeper->next_flush_ns =
             lp_monotonic_ns() + (worker->snapshot_ns < FIRST_FLUSH_NS ? worker->snapshot_ns : FIRST_FLUSH_NS);
     keeper->stop = keeper->leaving = false;
+    keeper->rests = keeper->after_fork;
     keeper->running = start_thread(worker) == 0;
 }
 

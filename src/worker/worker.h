@@ -106,9 +106,9 @@ void lp_worker_callback_failed(struct lp_worker *worker);
    To be called without that lock. */
 void lp_worker_pause_calls(void);
 
-/* After a fork, in the parent: goes on with the keepers that it has stopped. Else each goes on at its worker's next
-   boundary, of which a program that forks its actors and waits for them meets none for hours. Not in a fork handler: the
-   host may count threads there. But soon is called there, to see to it. */
+/* After a fork, in the parent: goes on with the keepers that it has stopped. For a host that counts threads in its fork
+   handlers: there, where keepers are else started at once, soon is called to see to it. Where nobody does, each goes on at
+   its worker's next boundary, of which a program that forks its actors and waits for them meets none for hours. */
 void lp_worker_resume(void);
 void lp_worker_resume_by(void (*soon)(void));
 
@@ -128,6 +128,8 @@ const char *lp_worker_name(const struct lp_worker *worker); /* w_<run>_<pid>_<uu
 const char *lp_worker_run_id(const struct lp_worker *worker);
 const char *lp_worker_run_dir(const struct lp_worker *worker);
 const char *lp_worker_path(const struct lp_worker *worker); /* of its file */
+/* The same as snprintf would write it; also while another thread of a forked child is at its first phase. */
+size_t lp_worker_copy_path(const struct lp_worker *worker, char *text, size_t size);
 bool lp_worker_closed(const struct lp_worker *worker);
 
 #endif
