@@ -125,7 +125,11 @@ PyDoc_STRVAR(run_error_doc, "A run directory that holds nothing to report.\n"
 static int core_exec(PyObject *module)
 {
     struct lpy_state *state = lpy_state_of(module);
-    state->interpreter = PyInterpreterState_Get();
+    state->host = lpy_host_new(state);
+    if (state->host == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     state->free_phases.limit = state->free_entries.limit = LPY_FREE_LIMIT;
     if (add_keywords(state) < 0 || lpy_recorder_add_type(module) < 0 || lpy_phase_add_type(module) < 0 ||
         lpy_entry_add_type(module) < 0 || lpy_boundary_add_type(module) < 0 || lpy_line_engine_add_type(module) < 0 ||
@@ -205,6 +209,9 @@ static int core_clear(PyObject *module)
 
 static void core_free(void *module)
 {
+    struct lpy_state *state = lpy_state_of(module);
+    if (state->host)
+        atomic_store(&state->host->state, NULL);
     core_clear(module);
 }
 

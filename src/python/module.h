@@ -152,13 +152,20 @@ struct lpy_sample {
 
 enum lpy_keyword { LPY_NAME, LPY_IO, LPY_SYNC, LPY_SAMPLE, LPY_GPU, LPY_ASYNC_WORK, LPY_N, LPY_KEYWORDS };
 
+/* The way to the state for code that may be on any thread, without the GIL, at any time: also once the interpreter is gone,
+   so it is never freed. */
+struct lpy_host {
+    const PyInterpreterState *interpreter; /* to compare with, for another may come to lie there */
+    _Atomic(struct lpy_state *) state;     /* NULL once it is gone. To be used with the GIL held. */
+};
+
 struct lpy_state {
     PyTypeObject *recorder_type, *phase_type, *entry_type, *boundary_type; /* Owned. */
     PyObject *run_error;                                                   /* Owned. */
     PyObject *no_phase, *no_entry;                                         /* Owned. */
     struct lpy_recorder *installed;                                        /* Owned; may be NULL. */
     struct lpy_recorder *open;                                             /* Borrowed: list of those that record */
-    PyInterpreterState *interpreter;
+    struct lpy_host *host;
     struct lpy_tasks tasks;
     struct lpy_sample sample;
     PyObject *keywords[LPY_KEYWORDS];           /* Owned. */
@@ -242,10 +249,12 @@ void lpy_recorder_unlist(struct lpy_recorder *recorder);
 
 /* native.c: what C code in this process records. */
 
-/* As struct lp_recorder_hooks says; context is a struct lpy_state. On any thread, with or without the GIL. */
-struct lp_thread *lpy_follow_for_c(void *state, struct lp_thread *thread);
-/* Whether the calling thread holds the GIL of the interpreter. */
-bool lpy_is_attached(const PyInterpreterState *interpreter);
+/* As struct lp_recorder_hooks says; context is a struct lpy_host. On any thread, with or without the GIL. */
+struct lp_thread *lpy_follow_for_c(void *host, struct lp_thread *thread);
+/* The state, if the calling thread holds the GIL of its interpreter; else NULL. */
+struct lpy_state *lpy_attached_state(const struct lpy_host *host);
+/* NULL: no memory. */
+struct lpy_host *lpy_host_new(struct lpy_state *state);
 /* The recorder's C side; NULL with an exception if there is no memory for it. */
 lp_profiler *lpy_c_profiler(struct lpy_recorder *recorder);
 /* A capsule with it, None if nothing is recorded. */
@@ -305,7 +314,7 @@ PyObject *lpy_show_percent(PyObject *module, PyObject *fraction);
 PyObject *lpy_show_text(PyObject *module, PyObject *text);
 PyObject *lpy_hist_bounds(PyObject *module, PyObject *number);
 
-/* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_state. Without the GIL it is what C
+/* The calling thread's name, as struct lp_recorder_hooks says; context is a struct lpy_host. Without the GIL it is what C
    calls it. */
 size_t lpy_thread_name(void *context, char *name, size_t size);
 

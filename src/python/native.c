@@ -6,18 +6,28 @@
 #define LPY_TABLE "lineprofiler._core.c_api"
 #define LPY_PROFILER "lineprofiler.profiler"
 
-bool lpy_is_attached(const PyInterpreterState *interpreter)
+struct lpy_host *lpy_host_new(struct lpy_state *state)
+{
+    struct lpy_host *host = malloc(sizeof *host);
+    if (host) {
+        host->interpreter = PyInterpreterState_Get();
+        atomic_init(&host->state, state);
+    }
+    return host;
+}
+
+struct lpy_state *lpy_attached_state(const struct lpy_host *host)
 {
     const PyThreadState *thread = lpy_attached_thread();
-    return thread && thread->interp == interpreter;
+    return thread && thread->interp == host->interpreter ? atomic_load(&host->state) : NULL;
 }
 
 /* Which task runs can only be asked by a thread that holds the GIL. One that has released it nests where it was at its last
    boundary; so does one of another interpreter, and one that Python does not know. */
 struct lp_thread *lpy_follow_for_c(void *context, struct lp_thread *thread)
 {
-    struct lpy_state *state = context;
-    if (!lpy_is_attached(state->interpreter) || thread->host_version == lpy_context_version())
+    struct lpy_state *state = lpy_attached_state(context);
+    if (!state || thread->host_version == lpy_context_version())
         return thread;
     return lpy_follow_task(state, thread);
 }

@@ -113,9 +113,9 @@ static int open_worker(struct lpy_recorder *self, struct opening *opening)
         options->run_id_origin = LP_RUN_ID_GENERATED;
     options->runtime = PyBytes_AS_STRING(opening->runtime);
     options->thread_name = lpy_thread_name;
-    options->thread_name_context = self->state;
+    options->thread_name_context = self->state->host;
     options->follow = lpy_follow_for_c;
-    options->follow_context = self->state;
+    options->follow_context = self->state->host;
     struct lpy_callbacks *callbacks = lpy_callbacks_new();
     if (callbacks == NULL)
         return -1;
@@ -190,11 +190,14 @@ static void recorder_dealloc(PyObject *object)
     lpy_recorder_wrap(self, NULL, LP_NAME_NONE);
     lpy_callbacks_clear(self->callbacks);
     if (self->worker) {
-        lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
+        if (self->c_profiler)
+            lp_profiler_uninstall(self->c_profiler);
         PyThreadState *thread = PyEval_SaveThread();
-        if (self->c_profiler) /* C may go on using it */
-            lp_close(self->c_profiler);
-        else
+        lp_worker_close(self->worker, NULL, 0); /* first of all: C may be recording */
+        PyEval_RestoreThread(thread);
+        lp_recorder_release_hosts(lp_worker_recorder(self->worker), release_host);
+        thread = PyEval_SaveThread();
+        if (!self->c_profiler) /* which C may go on using */
             lp_worker_free(self->worker);
         PyEval_RestoreThread(thread);
     }

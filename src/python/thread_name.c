@@ -53,8 +53,8 @@ static size_t copy_text(char *out, size_t size, const char *bytes, size_t len)
 
 size_t lpy_thread_name(void *context, char *name, size_t size)
 {
-    struct lpy_state *state = context;
-    if (!lpy_is_attached(state->interpreter))
+    struct lpy_state *state = lpy_attached_state(context);
+    if (!state)
         return lp_api_thread_name(NULL, name, size);
     PyObject *raised = lpy_set_aside();
     PyObject *bytes = find_name(state);
