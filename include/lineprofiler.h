@@ -322,7 +322,7 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
     lp_name name = __atomic_load_n(place, __ATOMIC_RELAXED);
     if (__builtin_expect(name == 0, 0)) {
         name = lp_intern(text);
-        if (fraction != 1)
+        if (!(fraction >= 1 && fraction <= 1)) /* some compilers warn of != */
             name = lp_sampled(name, fraction);
         if (flags)
             name = lp_with(name, flags);

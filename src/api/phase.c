@@ -3,6 +3,7 @@
 #include "api/profiler.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,21 +20,29 @@ _Static_assert(LP_IO >> FLAGS_SHIFT == LP_WITH_IO && LP_SYNC >> FLAGS_SHIFT == L
 
 static __thread void *stream_in_use;
 
+static void explain_no_name(const char *text, size_t len)
+{
+    if (lp_names_are_full())
+        lp_api_failed("no more than %u names: '%.*s' and every further one is counted in the phase around it; "
+                      "give the phase a fixed name and count the varying part",
+                      LP_NAMES_LIMIT - 1, (int)(len < 64 ? len : 64), text);
+    else if (lp_name_kept_bytes(text, len) > LP_NAME_LIMIT)
+        lp_api_failed("a name may have %u bytes, where each that is no UTF-8 counts as three, not %zu", LP_NAME_LIMIT,
+                      lp_name_kept_bytes(text, len));
+    else
+        lp_api_failed("no memory for a name");
+}
+
 lp_name lp_intern_text(const char *text, size_t len)
 {
+    lp_name name = LP_NAME_NONE;
     if (!text || len == 0)
         lp_api_failed("a name must not be empty");
     else if (len > LP_NAME_LIMIT)
         lp_api_failed("a name may have %u bytes, not %zu", LP_NAME_LIMIT, len);
-    else {
-        lp_name name = lp_name_intern(text, len);
-        if (name == LP_NAME_NONE)
-            lp_api_failed("no more than %u names: '%.*s' and every further one is counted in the phase around it; "
-                              "give the phase a fixed name and count the varying part",
-                              LP_NAMES_LIMIT - 1, (int)(len < 64 ? len : 64), text);
-        return name;
-    }
-    return LP_NAME_NONE;
+    else if ((name = lp_name_intern(text, len)) == LP_NAME_NONE)
+        explain_no_name(text, len);
+    return name;
 }
 
 lp_name lp_sampled(lp_name name, double fraction)
@@ -79,29 +88,89 @@ static bool admit(const lp_profiler *profiler, lp_name_id name)
     return false;
 }
 
+/* What an entry measures besides time. Kept by the thread's side of its recorder and never given back to the heap, so that
+   a copy of an lp_phase that was left before finds nothing of its own here, but no stranger's memory either. */
+struct measuring {
+    struct lp_kept kept;
+    _Atomic uint64_t serial; /* of the entry; 0: free; else TAKEN */
+    uint32_t frame;
+    struct lp_extras extras;
+};
+
+#define TAKEN UINT64_MAX /* somebody is at it */
+
+static bool take(struct measuring *measuring, uint64_t serial)
+{
+    return atomic_compare_exchange_strong(&measuring->serial, &serial, TAKEN);
+}
+
+static void put_back(struct measuring *measuring)
+{
+    atomic_store(&measuring->serial, 0);
+}
+
+/* Of an entry that has ended without being left, as those do that are open when their thread ends. */
+static bool take_abandoned(struct lp_thread *thread, struct measuring *measuring)
+{
+    uint64_t serial = atomic_load(&measuring->serial);
+    const struct lp_entry entry = {thread, serial, measuring->frame};
+    if (serial == TAKEN || (serial != 0 && lp_record_node(&entry)) || !take(measuring, serial))
+        return false;
+    if (serial != 0)
+        lp_extras_end(&measuring->extras, NULL, NULL, NULL, 0, LP_CUDA_NO_STREAM);
+    return true;
+}
+
+/* On that thread. NULL: no memory. */
+static struct measuring *new_measuring(struct lp_thread *thread)
+{
+    struct lp_kept *kept = thread->kept;
+    while (kept && !take((struct measuring *)kept, 0))
+        kept = kept->next;
+    if (kept)
+        return (struct measuring *)kept;
+    for (kept = thread->kept; kept; kept = kept->next)
+        if (take_abandoned(thread, (struct measuring *)kept))
+            return (struct measuring *)kept;
+    struct measuring *measuring = calloc(1, sizeof *measuring);
+    if (!measuring)
+        return NULL;
+    atomic_store(&measuring->serial, TAKEN);
+    measuring->kept.next = thread->kept;
+    thread->kept = &measuring->kept;
+    return measuring;
+}
+
 /* Opens an entry that measures more than time. */
 LP_NOINLINE static lp_phase enter_with_extras(struct lp_thread *thread, lp_name name)
 {
     unsigned kinds = name >> FLAGS_SHIFT;
     lp_phase_id id = name & PHASE_MASK;
     struct lp_recorder *recorder = thread->recorder;
-    struct lp_extras *extras = lp_record_will_measure(thread, id) ? malloc(sizeof *extras) : NULL;
     struct lp_entry entry = {0};
-    if (extras && kinds & LP_WITH_SYNC) {
+    if (name & ~(FLAGS_MASK | PHASE_MASK)) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+        return (lp_phase){NULL, 0, 0, 0, NULL};
+    }
+    struct measuring *measuring = lp_record_will_measure(thread, id) ? new_measuring(thread) : NULL;
+    if (measuring && kinds & LP_WITH_SYNC) {
         lp_cuda_synchronize((lp_cuda_stream)stream_in_use);
         thread = thread_of(recorder); /* the profiler may be closed by now */
     }
-    if (extras && thread)
-        lp_extras_begin(extras, recorder, kinds, (lp_cuda_stream)stream_in_use);
+    if (measuring && thread)
+        lp_extras_begin(&measuring->extras, recorder, kinds, (lp_cuda_stream)stream_in_use);
     if (thread)
         lp_thread_enter(thread, id, &entry);
-    if (extras && !entry.thread) {
+    if (measuring && entry.thread) {
+        measuring->frame = entry.frame;
+        atomic_store(&measuring->serial, entry.serial);
+    } else if (measuring) {
         if (thread)
-            lp_extras_end(extras, NULL, NULL, NULL, kinds, LP_CUDA_NO_STREAM);
-        free(extras);
-        extras = NULL;
+            lp_extras_end(&measuring->extras, NULL, NULL, NULL, kinds, LP_CUDA_NO_STREAM);
+        put_back(measuring);
+        measuring = NULL;
     }
-    return (lp_phase){entry.thread, entry.serial, entry.frame, name, extras};
+    return (lp_phase){entry.thread, entry.serial, entry.frame, name, measuring};
 }
 
 /* A number that stands for no name, or one that the recorder has not met. False: nothing is to be recorded. */
@@ -145,22 +214,24 @@ static void follow_to_leave(struct lp_thread *thread)
 
 LP_NOINLINE static void leave_with_extras(lp_phase *phase)
 {
-    struct lp_extras *extras = phase->extras;
+    struct measuring *measuring = phase->extras;
     struct lp_entry entry = {phase->thread, phase->serial, phase->frame};
     unsigned kinds = phase->name >> FLAGS_SHIFT;
     lp_cuda_stream stream = (lp_cuda_stream)stream_in_use;
-    phase->thread = phase->extras = NULL;
-    if (extras && kinds & LP_WITH_SYNC)
-        lp_cuda_synchronize(stream);
     struct lp_thread *thread = entry.thread;
-    if (thread)
-        follow_to_leave(thread);
+    phase->thread = phase->extras = NULL;
+    if (measuring && !take(measuring, entry.serial))
+        measuring = NULL;
+    if (measuring && kinds & LP_WITH_SYNC)
+        lp_cuda_synchronize(stream);
+    follow_to_leave(thread);
     struct lp_node *node = lp_extras_mark(&entry, kinds);
-    bool measured = thread && !(entry.frame & LP_ENTRY_SKIPPED) && LP_GET(thread->recorder->key) != 0;
+    bool measured = !(entry.frame & LP_ENTRY_SKIPPED) && LP_GET(thread->recorder->key) != 0;
     lp_record_leave(&entry);
-    if (extras)
-        lp_extras_end(extras, measured ? thread->recorder : NULL, thread, node, kinds, stream);
-    free(extras);
+    if (measuring) {
+        lp_extras_end(&measuring->extras, measured ? thread->recorder : NULL, thread, node, kinds, stream);
+        put_back(measuring);
+    }
 }
 
 void lp_leave(lp_phase *phase)

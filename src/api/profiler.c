@@ -24,12 +24,30 @@ static _Atomic(lp_profiler *) installed;
 /* What lp_open hands out where nothing is to be recorded. */
 static lp_profiler disabled;
 
+/* What it quotes may have line breaks. */
+static void make_one_line(void)
+{
+    for (char *byte = last_error; *byte; byte++)
+        if ((unsigned char)*byte < ' ' || *byte == 0x7f)
+            *byte = '?';
+}
+
 void lp_api_failed(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
+    make_one_line();
+}
+
+/* 0, or -1 if a call below has failed and said why. */
+static int result_of(int status)
+{
+    if (status == LP_WORKER_OK)
+        return 0;
+    make_one_line();
+    return -1;
 }
 
 const char *lp_error_message(void)
@@ -115,7 +133,7 @@ static lp_profiler *open_worker(const lp_options *options, const struct lp_join 
         .snapshot_interval_s = interval(options->snapshot_interval_s, DEFAULT_SNAPSHOT_S),
         .sample_interval_s = interval(options->sample_interval_s, DEFAULT_SAMPLE_S),
     };
-    if (lp_worker_open(&worker, &chosen, last_error, sizeof last_error) != LP_WORKER_OK)
+    if (result_of(lp_worker_open(&worker, &chosen, last_error, sizeof last_error)) != 0)
         return NULL;
     lp_profiler *profiler = lp_profiler_of_worker(worker, options->strict_names);
     if (!profiler) {
@@ -127,11 +145,13 @@ static lp_profiler *open_worker(const lp_options *options, const struct lp_join 
 
 lp_profiler *lp_open_sized(const lp_options *options, size_t options_size)
 {
-    /* An earlier header's is shorter; of a later one's, what is beyond is not known here. */
+    /* An earlier header's is shorter; of a later one's, what is beyond is not known here. No header's ends within
+       a pointer. */
     lp_options known = {0};
     struct lp_join join;
+    size_t whole = options_size - options_size % _Alignof(lp_options);
     if (options)
-        memcpy(&known, options, options_size < sizeof known ? options_size : sizeof known);
+        memcpy(&known, options, whole < sizeof known ? whole : sizeof known);
     lp_join_choose(&join, known.run_dir, known.run_id);
     if (!is_on(&known, &join))
         return &disabled;
@@ -171,7 +191,7 @@ int lp_close(lp_profiler *profiler)
         return 0;
     lp_profiler_uninstall(profiler);
     see_thread_name(profiler);
-    return lp_worker_close(profiler->worker, last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
+    return result_of(lp_worker_close(profiler->worker, last_error, sizeof last_error));
 }
 
 int lp_snapshot(lp_profiler *profiler)
@@ -179,12 +199,13 @@ int lp_snapshot(lp_profiler *profiler)
     if (!profiler || !profiler->worker)
         return 0;
     see_thread_name(profiler);
-    return lp_worker_snapshot(profiler->worker, last_error, sizeof last_error) != LP_WORKER_OK ? -1 : 0;
+    return result_of(lp_worker_snapshot(profiler->worker, last_error, sizeof last_error));
 }
 
 int lp_is_enabled(const lp_profiler *profiler)
 {
-    return profiler && profiler->worker && !lp_worker_closed(profiler->worker);
+    return profiler && profiler->worker && lp_record_is_here() &&
+           atomic_load(&profiler->recorder->state) != LP_RECORDER_STOPPED;
 }
 
 static size_t copy_text(const char *from, char *text, size_t size)
@@ -205,5 +226,6 @@ size_t lp_run_id(const lp_profiler *profiler, char *text, size_t size)
 
 size_t lp_worker_file(const lp_profiler *profiler, char *text, size_t size)
 {
-    return copy_text(profiler && profiler->worker ? lp_worker_path(profiler->worker) : "", text, size);
+    return profiler && profiler->worker ? lp_worker_copy_path(profiler->worker, text, text ? size : 0)
+                                        : copy_text("", text, size);
 }

@@ -21,9 +21,9 @@ size_t lp_api_thread_name(void *context, char *name, size_t size)
 void lp_name_thread(const char *name)
 {
     size_t len = name ? strnlen(name, sizeof given - 1) : 0;
-    /* A character of UTF-8 is not cut in two. */
-    while (name && len > 0 && len == sizeof given - 1 && ((unsigned char)name[len] & 0xc0) == 0x80)
-        len--;
+    if (len == sizeof given - 1) /* a character of UTF-8, of four bytes at most, is not cut in two */
+        while (len > sizeof given - 4 && ((unsigned char)name[len] & 0xc0) == 0x80)
+            len--;
     memcpy(given, name ? name : "", len);
     given[len] = 0;
     lp_thread_cache.key = 0; /* sends the thread's next boundary to where its name is looked at */

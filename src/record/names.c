@@ -7,6 +7,7 @@
 
 #include "base/wtf8.h"
 #include "image/image.h"
+#include "record/record.h"
 
 #define FIRST_SLOTS 1024u
 
@@ -108,9 +109,21 @@ static lp_name_id intern_locked(const char *bytes, size_t len)
     return n_entries++;
 }
 
-lp_name_id lp_name_intern(const char *bytes, size_t len)
+static lp_name_id find_locked(const char *bytes, size_t len)
+{
+    return table ? *find_slot(bytes, len, hash_bytes(bytes, len)) : LP_NAME_NONE;
+}
+
+/* In a clone that ran no fork handlers the lock may be taken for ever, by a thread of its parent. */
+static bool take_lock(void)
+{
+    return (lp_record_is_here() ? pthread_mutex_lock(&lock) : pthread_mutex_trylock(&lock)) == 0;
+}
+
+static lp_name_id with_lock(lp_name_id (*look)(const char *bytes, size_t len), const char *bytes, size_t len)
 {
     char *copy = NULL;
+    lp_name_id id = LP_NAME_NONE;
     if (needs_copying(bytes, len)) {
         copy = malloc(3 * len);
         if (!copy)
@@ -118,11 +131,38 @@ lp_name_id lp_name_intern(const char *bytes, size_t len)
         len = copy_text(copy, bytes, len);
         bytes = copy;
     }
-    pthread_mutex_lock(&lock);
-    lp_name_id id = len <= LP_NAME_LIMIT ? intern_locked(bytes, len) : LP_NAME_NONE;
-    pthread_mutex_unlock(&lock);
+    if (len <= LP_NAME_LIMIT && take_lock()) {
+        id = look(bytes, len);
+        pthread_mutex_unlock(&lock);
+    }
     free(copy);
     return id;
+}
+
+lp_name_id lp_name_intern(const char *bytes, size_t len)
+{
+    return with_lock(intern_locked, bytes, len);
+}
+
+lp_name_id lp_name_find(const char *bytes, size_t len)
+{
+    return with_lock(find_locked, bytes, len);
+}
+
+size_t lp_name_kept_bytes(const char *bytes, size_t len)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < len;) {
+        size_t step = lp_wtf8_sequence(bytes + i, len - i);
+        kept += step ? step : 3;
+        i += step ? step : 1;
+    }
+    return kept;
+}
+
+bool lp_names_are_full(void)
+{
+    return atomic_load_explicit(&entries[LP_NAMES_LIMIT - 1], memory_order_relaxed) != NULL;
 }
 
 struct lp_name_text lp_name_text(lp_name_id id)

@@ -12,6 +12,7 @@
 #ifndef LP_RECORD_NAMES_H
 #define LP_RECORD_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,12 @@ struct lp_name_text {
 /* The id of a text; LP_NAME_NONE if it takes more than LP_NAME_LIMIT bytes as it is kept, the table is full or memory is
    short. Thread-safe; takes a lock. */
 lp_name_id lp_name_intern(const char *bytes, size_t len);
+/* The same, but LP_NAME_NONE for a text that nobody has interned. */
+lp_name_id lp_name_find(const char *bytes, size_t len);
 struct lp_name_text lp_name_text(lp_name_id id);
+/* How many bytes a text takes as it is kept. */
+size_t lp_name_kept_bytes(const char *bytes, size_t len);
+bool lp_names_are_full(void);
 
 /* What makes a name the id of a phase of which one entry in `stride` is measured, to be or-ed with it; 0 for 1. Where
    there are LP_STRIDES_LIMIT strides already, it is 0 for a new one: every entry is measured then. Takes a lock. */

@@ -38,6 +38,9 @@
 #include "record/table.h"
 
 #define LP_PATHS_LIMIT 4096u
+/* Threads of so many names are told apart; of later names each run of digits is one '#'. */
+#define LP_THREAD_NAMES_LIMIT 1024u
+#define LP_THREAD_NAME_BYTES 256
 
 struct lp_recorder;
 
@@ -71,6 +74,11 @@ struct lp_strand {
 #define LP_SKIPPING 0x40000000u
 /* Set in lp_entry.frame of a skipped entry; the rest is then its stack. */
 #define LP_ENTRY_SKIPPED 0x80000000u
+
+/* Memory of the room above that lives as long as a thread's side: the head of what malloc() gave. */
+struct lp_kept {
+    struct lp_kept *next;
+};
 
 /* One thread's private side of its slot. Lives as long as the recorder; a later thread may take it over. */
 struct lp_thread {
@@ -106,6 +114,7 @@ struct lp_thread {
     bool taken_over;          /* guarded by the recorder's lock: the slot was another thread's before */
     struct lp_node nowhere;   /* stands for the node where nothing is recorded */
 
+    struct lp_kept *kept; /* Owned; the room above's own */
     struct lp_wait wait;
     uint64_t put_off_serial; /* of the last entry that was open when reasons began to be put off */
     bool runs_unknown;       /* who ran since the last reading is not known */
@@ -204,6 +213,8 @@ lp_ref lp_thread_alloc(struct lp_thread *thread, size_t bytes);
 /* Hands out what the ref points to, new if there is none yet; NULL if there is no room, which is counted. */
 void *lp_record_get_or_make(struct lp_image *image, _Atomic lp_ref *place, size_t bytes);
 void lp_thread_watch_end(void);
+/* Whether nobody will hear of the calling thread's end any more: it is past its last destructor that we know of. */
+bool lp_thread_is_over(void);
 /* The calling thread's number, never used before or after in this process. Addresses and kernel numbers come again. */
 uint64_t lp_thread_id(void);
 /* Whether the calling thread's side of the recorder is this one. */
@@ -258,7 +269,8 @@ uint64_t lp_thread_cpu_ns(struct lp_thread *thread);
 /* The same where it is not known since when it runs: some time since the thread's last boundary. The CPU time since then,
    which may be other tasks', is kept as unplaced. */
 void lp_thread_run_late(struct lp_thread *thread, struct lp_strand *strand);
-/* Calls release with the host of every strand of the recorder that has one. No thread may be inside a call any more. */
+/* Calls release, with the recorder's lock held, with the host of every strand of the recorder that has one. The recorder is
+   stopped, and no thread is inside a call that makes a strand run. */
 void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(void *host));
 LP_NOINLINE struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name);
 LP_NOINLINE void lp_hist_first(struct lp_thread *thread, struct lp_node *node, unsigned bucket);

@@ -1,5 +1,6 @@
 #include "record/record.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,12 +18,16 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken befor
 static struct lp_recorder *registry;                              /* guarded by registry_lock */
 static _Atomic uint64_t last_key;
 
-/* Runs when a thread ends: its slots are free for later threads. */
+static __thread unsigned ends __attribute__((tls_model("initial-exec")));
+
+/* Runs when a thread ends: its slots are free for later threads. What destructors of the program's own record after that
+   brings it back, as often as libc goes round; then it is over. */
 static void thread_ends(void *value)
 {
     (void)value;
     if (!lp_record_is_here())
         return; /* a clone that ran no fork handlers: the images are its parent's, and the locks in any state */
+    ends++;
     pthread_mutex_lock(&registry_lock);
     for (struct lp_recorder *recorder = registry; recorder; recorder = recorder->next) {
         pthread_mutex_lock(&recorder->lock);
@@ -54,6 +59,11 @@ static void set_up(void)
     }
     lp_fork_word = word;
     atomic_store(lp_fork_word, 1);
+}
+
+bool lp_thread_is_over(void)
+{
+    return ends >= PTHREAD_DESTRUCTOR_ITERATIONS;
 }
 
 void lp_thread_watch_end(void)
@@ -122,6 +132,15 @@ void lp_recorder_stop(struct lp_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
+static void release_kept(struct lp_kept *kept)
+{
+    while (kept) {
+        struct lp_kept *next = kept->next;
+        free(kept);
+        kept = next;
+    }
+}
+
 void lp_recorder_release(struct lp_recorder *recorder)
 {
     lp_recorder_stop(recorder);
@@ -139,6 +158,7 @@ void lp_recorder_release(struct lp_recorder *recorder)
         lp_wait_end(&thread->wait);
         lp_table_release(&thread->children);
         lp_strands_release(thread);
+        release_kept(thread->kept);
         free(thread);
     }
     lp_table_release(&recorder->paths);

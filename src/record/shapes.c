@@ -7,16 +7,15 @@ static bool is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Writes the shape of a text, which is no longer than the text; returns its length, 0 if the text has no digits. */
-static size_t write_shape(char *shape, const struct lp_name_text *text)
+size_t lp_shape_write(char *shape, const char *text, size_t text_len)
 {
     size_t len = 0;
     bool any = false;
-    for (size_t i = 0; i < text->len; i++) {
-        bool digit = is_digit(text->bytes[i]);
-        if (digit && i > 0 && is_digit(text->bytes[i - 1]))
+    for (size_t i = 0; i < text_len; i++) {
+        bool digit = is_digit(text[i]);
+        if (digit && i > 0 && is_digit(text[i - 1]))
             continue;
-        shape[len++] = text->bytes[i];
+        shape[len++] = text[i];
         if (digit)
             shape[len - 1] = '#';
         any |= digit;
@@ -28,7 +27,7 @@ static lp_name_id shape_of(lp_name_id name)
 {
     struct lp_name_text text = lp_name_text(name);
     char *shape = malloc(text.len + 1);
-    size_t len = shape ? write_shape(shape, &text) : 0;
+    size_t len = shape ? lp_shape_write(shape, text.bytes, text.len) : 0;
     lp_name_id id = len ? lp_name_intern(shape, len) : LP_NAME_NONE;
     free(shape);
     return id;

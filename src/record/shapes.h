@@ -36,6 +36,8 @@ static inline bool lp_shapes_know(const struct lp_shapes *shapes, lp_name_id nam
     return atomic_load_explicit(&shapes->known[name / 64], memory_order_relaxed) >> (name % 64) & 1;
 }
 
+/* Writes the shape of a text, which is no longer than the text; returns its length, 0 if the text has no digits. */
+size_t lp_shape_write(char *shape, const char *text, size_t text_len);
 /* Admits a name that is not known yet. strict: refuses the second one of a shape, each time. One user at a time. */
 struct lp_shape_verdict lp_shapes_admit(struct lp_shapes *shapes, lp_name_id name, bool strict);
 /* Forgets all names. */

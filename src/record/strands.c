@@ -200,6 +200,7 @@ void lp_thread_run_late(struct lp_thread *thread, struct lp_strand *strand)
 
 void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(void *host))
 {
+    pthread_mutex_lock(&recorder->lock);
     for (struct lp_thread *thread = recorder->threads; thread; thread = thread->next) {
         for (struct lp_strand *strand = thread->strands; strand; strand = strand->next_of_thread) {
             if (strand->host)
@@ -207,6 +208,7 @@ void lp_recorder_release_hosts(struct lp_recorder *recorder, void (*release)(voi
             strand->host = NULL;
         }
     }
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 size_t lp_thread_path(const struct lp_thread *thread, lp_name_id *path, size_t size)

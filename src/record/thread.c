@@ -208,12 +208,33 @@ static bool running(struct lp_recorder *recorder)
     return atomic_load(&recorder->key) != 0;
 }
 
+/* Each name takes a place that a phase's might need, and where names are kept apart, an area of the image: programs that
+   number their threads must not use these up. */
+static lp_name_id name_of_thread(const char *text, size_t len)
+{
+    static _Atomic uint32_t n_names; /* about: threads may come at once */
+    char shape[LP_THREAD_NAME_BYTES];
+    lp_name_id known = lp_name_find(text, len);
+    size_t shape_len = known == LP_NAME_NONE && atomic_load(&n_names) >= LP_THREAD_NAMES_LIMIT
+                           ? lp_shape_write(shape, text, len)
+                           : 0;
+    if (shape_len > 0) {
+        text = shape;
+        len = shape_len;
+        known = lp_name_find(text, len);
+    }
+    if (known != LP_NAME_NONE || atomic_load(&n_names) >= 2 * LP_THREAD_NAMES_LIMIT)
+        return known;
+    atomic_fetch_add(&n_names, 1);
+    return lp_name_intern(text, len);
+}
+
 static lp_name_id ask_name(struct lp_recorder *recorder)
 {
-    char text[256];
+    char text[LP_THREAD_NAME_BYTES];
     const struct lp_recorder_hooks *hooks = &recorder->hooks;
     size_t len = hooks->thread_name ? hooks->thread_name(hooks->context, text, sizeof text) : 0;
-    return len ? lp_name_intern(text, len) : LP_NAME_NONE;
+    return len ? name_of_thread(text, len) : LP_NAME_NONE;
 }
 
 /* The thread may have been given another name since. Where its slot holds figures of others that bore the first name, they
@@ -242,7 +263,7 @@ void lp_recorder_see_thread_name(struct lp_recorder *recorder)
 
 struct lp_thread *lp_thread_find(struct lp_recorder *recorder)
 {
-    if (!running(recorder))
+    if (lp_thread_is_over() || !running(recorder))
         return NULL;
     uint64_t key = atomic_load(&recorder->key);
     pthread_mutex_lock(&recorder->lock);
@@ -317,7 +338,9 @@ struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent
     struct lp_recorder *recorder = thread->recorder;
     uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | phase;
     lp_ref ref = lp_table_get(&thread->children, key);
-    if (!ref && is_phase(phase)) { /* what is no name records nothing */
+    if (!ref && !is_phase(phase)) { /* what is no name records nothing */
+        lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+    } else if (!ref) {
         pthread_mutex_lock(&recorder->lock);
         ref = new_child_locked(thread, parent, phase, key);
         pthread_mutex_unlock(&recorder->lock);
@@ -361,8 +384,10 @@ struct lp_counter *lp_thread_counter(struct lp_thread *thread, lp_name_id name)
             return counter;
         }
     }
-    if (lp_name_text(name).len == 0)
+    if (lp_name_text(name).len == 0) {
+        lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_COUNTERS);
         return NULL;
+    }
     pthread_mutex_lock(&recorder->lock);
     lp_ref name_ref = name_ref_locked(recorder, name);
     pthread_mutex_unlock(&recorder->lock);
