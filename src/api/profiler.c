@@ -163,9 +163,13 @@ lp_profiler *lp_open_sized(const lp_options *options, size_t options_size)
 
 lp_profiler *lp_profiler_of_worker(struct lp_worker *worker, bool strict_names)
 {
+    static _Atomic(lp_profiler *) newest;
     lp_profiler *profiler = aligned_alloc(LP_APART, sizeof *profiler);
-    if (profiler)
-        *profiler = (lp_profiler){lp_worker_recorder(worker), worker, strict_names};
+    if (!profiler)
+        return NULL;
+    *profiler = (lp_profiler){lp_worker_recorder(worker), worker, strict_names, atomic_load(&newest)};
+    while (!atomic_compare_exchange_weak(&newest, &profiler->older, profiler))
+        continue;
     return profiler;
 }
 

@@ -19,6 +19,7 @@ struct lp_profiler {
     _Alignas(LP_APART) struct lp_recorder *recorder; /* Borrowed from worker. */
     struct lp_worker *worker;                        /* NULL: never enabled; then so is recorder */
     bool strict_names;
+    lp_profiler *older; /* of all that this process has made: none is a leak */
 };
 
 /* The C side of a worker that a host opened. The worker is to be closed as ever, but never freed. NULL: no memory. */

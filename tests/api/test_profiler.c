@@ -267,6 +267,98 @@ static void test_two_profilers(void **state)
     assert_int_equal(files_with_calls("run", "b", 10), 1);
 }
 
+static void test_strings_are_copied(void **state)
+{
+    char run_dir[] = "run", role[] = "actor", run_id[] = "one", text[64];
+    (void)state;
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = run_dir, .role = role, .run_id = run_id});
+    memset(run_dir, 'x', 3);
+    memset(role, 'x', 5);
+    memset(run_id, 'x', 3);
+    assert_int_equal(lp_run_id(profiler, text, sizeof text), 3);
+    assert_string_equal(text, "one");
+    char name[] = "name";
+    lp_name number = lp_intern(name);
+    memset(name, 'x', 4);
+    lp_phase phase = lp_enter(profiler, number);
+    lp_leave(&phase);
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    assert_string_equal(text_at(document, "role"), "actor");
+    assert_int_equal(figures_at(document, "name").calls, 1);
+    json_decref(document);
+}
+
+static void test_strict_names(void **state)
+{
+    (void)state;
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run", .strict_names = 1});
+    for (int i = 0; i < 3; i++) {
+        lp_phase good = lp_enter(profiler, lp_intern("episode_1"));
+        lp_phase bad = lp_enter(profiler, lp_intern("episode_22"));
+        assert_null(bad.thread);
+        assert_non_null(strstr(lp_error_message(), "episode_22"));
+        lp_leave(&bad);
+        lp_leave(&good);
+    }
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    assert_int_equal(figures_at(document, "episode_1").calls, 3);
+    assert_int_equal(figures_at(document, "episode_1").nodes, 1);
+    json_decref(document);
+}
+
+/* The first one that was opened while there was none, until it is closed. */
+static void test_which_one_is_installed(void **state)
+{
+    const lp_options options = {.run_dir = "run", .run_id = "r", .snapshot_interval_s = -1, .sample_interval_s = -1};
+    lp_options apart = options;
+    (void)state;
+    apart.not_installed = 1;
+    lp_profiler *never = lp_open(&apart);
+    assert_null(lp_installed());
+    lp_profiler *first = lp_open(&options), *second = lp_open(&options);
+    assert_true(lp_installed() == first);
+    assert_int_equal(lp_close(second), 0);
+    assert_true(lp_installed() == first);
+    lp_profiler *third = lp_open(&options);
+    assert_int_equal(lp_close(first), 0);
+    assert_null(lp_installed());
+    lp_profiler *fourth = lp_open(&options);
+    assert_true(lp_installed() == fourth);
+    assert_int_equal(lp_close(fourth) | lp_close(third) | lp_close(never), 0);
+}
+
+/* The first, and then every so many; nothing inside the others. */
+static void test_a_fraction_of_the_entries(void **state)
+{
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run"});
+    lp_name quarter = lp_sampled(lp_intern("quarter"), 0.25);
+    char text[64];
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        lp_phase outer = lp_enter(profiler, quarter), inner = lp_enter(profiler, lp_with(lp_intern("in"), LP_IO));
+        assert_int_equal(lp_current(profiler, text, sizeof text), i % 4 == 0 ? 10 : 7);
+        lp_leave(&inner);
+        lp_leave(&outer);
+    }
+    assert_int_equal(lp_close(profiler), 0);
+    json_t *document = only_document("run");
+    assert_int_equal(figures_at(document, "quarter").calls, 40);
+    assert_int_equal(figures_at(document, "quarter/in").calls, 40);
+    json_decref(document);
+}
+
+/* No later field may lie where a program of today has padding, or a structure of another size. */
+static void test_the_layout_has_no_room_to_spare(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(lp_options), offsetof(lp_options, not_installed) + sizeof(int));
+    assert_int_equal(sizeof(lp_api), offsetof(lp_api, use_stream) + sizeof(void (*)(void)));
+    assert_int_equal(lp_table()->size, sizeof(lp_api));
+    assert_int_equal(sizeof(lp_phase), 2 * sizeof(void *) + 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +373,11 @@ int main(void)
         in_folder(test_a_count_beyond_64_bits),
         in_folder(test_a_snapshot_that_fails_says_why),
         in_folder(test_two_profilers),
+        in_folder(test_strings_are_copied),
+        in_folder(test_strict_names),
+        in_folder(test_which_one_is_installed),
+        in_folder(test_a_fraction_of_the_entries),
+        in_folder(test_the_layout_has_no_room_to_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
