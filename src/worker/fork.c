@@ -151,9 +151,10 @@ static void after_fork_in_parent(void)
     bool waits = false, at_once = may_start_threads();
     lp_record_after_fork_in_parent();
     for (struct lp_worker *worker = registry; worker; worker = worker->next) {
-        if (!at_once || !started_keeper(worker))
+        if (!at_once || !started_keeper(worker)) {
             lp_recorder_wake(&worker->recorder); /* under life: a close in between must not be undone */
-        waits |= waits_for_keeper(worker);
+            waits |= waits_for_keeper(worker);
+        }
         pthread_mutex_unlock(&worker->life);
     }
     pthread_mutex_unlock(&registry_lock);

@@ -30,7 +30,7 @@ static lp_ref deepest_of_stack(const struct lp_stack *stack)
         const struct lp_frame *frame = &stack->frames[depth - 1];
         uint64_t serial = GET(frame->serial);
         if (serial != 0 && GET(frame->state) == LP_FRAME_OPEN && GET(frame->posted_serial) != serial)
-            return GET(frame->node);
+            return atomic_load_explicit(&frame->node, memory_order_acquire); /* with what the node is */
     }
     return 0;
 }
