@@ -452,7 +452,8 @@ static PyObject *recorder_path(PyObject *object, void *closure)
 static PyObject *recorder_enabled(PyObject *object, void *closure)
 {
     (void)closure;
-    return PyBool_FromLong(((struct lpy_recorder *)object)->recorder != NULL);
+    const struct lpy_recorder *self = (struct lpy_recorder *)object;
+    return PyBool_FromLong(self->recorder && !lp_worker_closed(self->worker)); /* C may have closed it */
 }
 
 static PyObject *recorder_asked_in_vain(PyObject *object, void *closure)

@@ -229,8 +229,9 @@ second.close()
 # C ends one of Python's: it is closed for Python too.
 third = opened(role="third", snapshot_interval_s=None)
 engine.with_gil(1)
+assert third.enabled
 assert engine.close_installed() == 0
-assert not engine.something_is_installed()
+assert not engine.something_is_installed() and not third.enabled
 with third.phase("late"):
     third.count("n")
 third.snapshot()
