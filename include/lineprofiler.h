@@ -322,7 +322,7 @@ static inline lp_name lp_intern(const char *name)
 /* For the macros: a name that is looked up once. */
 static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags, double fraction)
 {
-    lp_name name = __atomic_load_n(place, __ATOMIC_RELAXED);
+    lp_name *kept = place, name = __atomic_load_n(kept, __ATOMIC_RELAXED);
     if (__builtin_expect(name == 0, 0)) {
         name = lp_intern(text);
         if (!(fraction >= 1 && fraction <= 1)) /* some compilers warn of != */
@@ -330,7 +330,7 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
         if (flags)
             name = lp_with(name, flags);
         if (name) /* else nothing is bound yet: threads would fight for the line */
-            __atomic_store_n(place, name, __ATOMIC_RELAXED);
+            __atomic_store_n(kept, name, __ATOMIC_RELAXED);
     }
     return name;
 }

@@ -83,8 +83,8 @@ static bool admit(const lp_profiler *profiler, lp_name_id name)
     if (!verdict.refused)
         return true;
     lp_api_failed("phase name '%.64s' shares the shape '%.64s' with another one, which strict_names refuses: use a "
-                      "fixed name, and count the varying part",
-                      lp_name_text(name).bytes, lp_name_text(verdict.shape).bytes);
+                  "fixed name, and count the varying part",
+                  lp_name_text(name).bytes, lp_name_text(verdict.shape).bytes);
     return false;
 }
 
@@ -295,7 +295,7 @@ size_t lp_current(lp_profiler *profiler, char *text, size_t size)
             append(&joined, "/", 1);
         append(&joined, name.bytes, name.len);
     }
-    if (joined.size > 0)
+    if (text && size > 0)
         text[joined.len < joined.size ? joined.len : joined.size - 1] = 0;
     return joined.len;
 }

@@ -26,6 +26,6 @@ void lp_name_thread(const char *name)
             len--;
     memcpy(given, name ? name : "", len);
     given[len] = 0;
-    if (lp_thread_cache.key) /* else it has recorded nothing */
+    if (lp_thread_cache.key)              /* else it has recorded nothing */
         lp_thread_cache.key = UINT64_MAX; /* nobody's: sends its next boundary to where its name is looked at */
 }

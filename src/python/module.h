@@ -43,10 +43,10 @@
 
 #include <stdbool.h>
 
+#include "api/profiler.h"
 #include "process/cuda.h"
 #include "record/record.h"
 #include "run/reading.h"
-#include "api/profiler.h"
 #include "worker/extras.h"
 #include "worker/worker.h"
 

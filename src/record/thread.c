@@ -215,9 +215,8 @@ static lp_name_id name_of_thread(const char *text, size_t len)
     static _Atomic uint32_t n_names; /* about: threads may come at once */
     char shape[LP_THREAD_NAME_BYTES];
     lp_name_id known = lp_name_find(text, len);
-    size_t shape_len = known == LP_NAME_NONE && atomic_load(&n_names) >= LP_THREAD_NAMES_LIMIT
-                           ? lp_shape_write(shape, text, len)
-                           : 0;
+    size_t shape_len =
+        known == LP_NAME_NONE && atomic_load(&n_names) >= LP_THREAD_NAMES_LIMIT ? lp_shape_write(shape, text, len) : 0;
     if (shape_len > 0) {
         text = shape;
         len = shape_len;

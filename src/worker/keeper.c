@@ -19,7 +19,8 @@
 #define LONGEST_NAP_NS 5000000
 #define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
 #define CLOSE_WAIT_SECONDS 5
-#define REST_NS 10000000u /* after a fork: the next one may follow at once, and is not to wait for what a beginning takes */
+#define REST_NS                                                                                                        \
+    10000000u /* after a fork: the next one may follow at once, and is not to wait for what a beginning takes */
 #define DESCRIPTION_NS 100000000u /* what the first sample waits for */
 #define DESCRIPTION_LOOK_NS 2000000u
 

@@ -312,7 +312,8 @@ const char *lp_worker_path(const struct lp_worker *worker)
 size_t lp_worker_copy_path(const struct lp_worker *worker, char *text, size_t size)
 {
     pthread_mutex_t *shown = (pthread_mutex_t *)&worker->shown;
-    bool locked = lp_record_is_here(); /* in a clone without fork handlers nothing changes, and it may be taken for ever */
+    bool locked =
+        lp_record_is_here(); /* in a clone without fork handlers nothing changes, and it may be taken for ever */
     if (locked)
         pthread_mutex_lock(shown);
     int len = snprintf(text, size, "%s", worker->path ? worker->path : "");

@@ -555,10 +555,8 @@ static void test_threads_one_after_the_other(void **state)
 static void test_threads_that_are_kept_apart(void **state)
 {
     (void)state;
-    run_many_threads(lp_open(&(lp_options){.run_dir = folder,
-                                           .thread_names = 1,
-                                           .snapshot_interval_s = -1,
-                                           .sample_interval_s = -1}),
+    run_many_threads(lp_open(&(lp_options){
+                         .run_dir = folder, .thread_names = 1, .snapshot_interval_s = -1, .sample_interval_s = -1}),
                      2300, 64 << 20);
     assert_int_not_equal(lp_intern("a name is still to be had here"), 0);
 }

@@ -65,7 +65,8 @@ static void check_counts(const struct lp_run *run, const char *path, const char 
     const struct lp_run_phase *phase = phase_at(run, path);
     assert_non_null(phase);
     for (size_t i = 0; i < phase->n_counters; i++)
-        if (phase->counters[i].name.len == strlen(name) && memcmp(phase->counters[i].name.bytes, name, strlen(name)) == 0)
+        if (phase->counters[i].name.len == strlen(name) &&
+            memcmp(phase->counters[i].name.bytes, name, strlen(name)) == 0)
             assert_int_equal((int64_t)phase->counters[i].sum, sum);
 }
 

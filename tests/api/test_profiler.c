@@ -71,7 +71,8 @@ static void test_the_environment_fills_in(void **state)
     setenv("LINEPROFILER_RUN_DIR", "from/environment", 1);
     setenv("LINEPROFILER_RUN_ID", "env-run", 1);
     setenv("LINEPROFILER_ROLE", "env role", 1);
-    assert_int_equal(lp_close(lp_open(&(lp_options){.enabled = 1, .snapshot_interval_s = -1, .sample_interval_s = -1})), 0);
+    assert_int_equal(lp_close(lp_open(&(lp_options){.enabled = 1, .snapshot_interval_s = -1, .sample_interval_s = -1})),
+                     0);
     json_t *document = only_document("from/environment");
     assert_string_equal(text_at(document, "role"), "env role");
     assert_string_equal(text_at(document, "run_id"), "env-run");

@@ -13,8 +13,8 @@
 /* A profiler without threads of its own. */
 static inline lp_profiler *open_quietly(const char *run_dir)
 {
-    lp_profiler *profiler = lp_open(
-        &(lp_options){.run_dir = run_dir, .run_id = "one", .snapshot_interval_s = -1, .sample_interval_s = -1});
+    lp_profiler *profiler =
+        lp_open(&(lp_options){.run_dir = run_dir, .run_id = "one", .snapshot_interval_s = -1, .sample_interval_s = -1});
     if (!profiler)
         print_error("%s\n", lp_error_message());
     assert_non_null(profiler);
@@ -43,8 +43,8 @@ static inline const struct lp_run_phase *phase_at(const struct lp_run *run, cons
     const struct lp_run_phase *phase = run->tree;
     while (phase && *path) {
         size_t len = strcspn(path, "/"), i = 0;
-        while (i < phase->n_children && (phase->children[i]->name.len != len ||
-                                         memcmp(phase->children[i]->name.bytes, path, len) != 0))
+        while (i < phase->n_children &&
+               (phase->children[i]->name.len != len || memcmp(phase->children[i]->name.bytes, path, len) != 0))
             i++;
         phase = i < phase->n_children ? phase->children[i] : NULL;
         path += len + (path[len] == '/');

@@ -51,9 +51,9 @@ static PyObject *without_gil(PyObject *module, PyObject *n)
 {
     long value = PyLong_AsLong(n);
     (void)module;
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *thread = PyEval_SaveThread();
     work(value);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(thread);
     Py_RETURN_NONE;
 }
 
@@ -65,12 +65,12 @@ static PyObject *on_threads(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "il", &count, &n))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *thread = PyEval_SaveThread();
     for (int i = 0; i < count; i++)
         pthread_create(&threads[i], NULL, work_once, (void *)(intptr_t)n);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(thread);
     Py_RETURN_NONE;
 }
 
@@ -99,9 +99,9 @@ static PyObject *record_for_ever(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     __atomic_store_n(&goes_on, 1, __ATOMIC_RELAXED);
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *thread = PyEval_SaveThread();
     work_for_ever(NULL);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(thread);
     Py_RETURN_NONE;
 }
 
@@ -112,9 +112,9 @@ static PyObject *record_with_gil_for_ever(PyObject *module, PyObject *unused)
     (void)unused;
     for (;;) {
         LP_PHASE("with the GIL");
-        Py_BEGIN_ALLOW_THREADS
+        PyThreadState *thread = PyEval_SaveThread();
         work(1);
-        Py_END_ALLOW_THREADS
+        PyEval_RestoreThread(thread);
         work(1);
         __atomic_fetch_add(&rounds, 1, __ATOMIC_RELAXED);
     }
