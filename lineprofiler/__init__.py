@@ -11,6 +11,8 @@ __all__ = [
     "LineProfiler",
     "__version__",
     "accounting",
+    "get_include",
+    "get_library_dir",
     "lines",
     "start_profiling",
     "stop_profiling",
@@ -52,6 +54,28 @@ else:
 
     def __dir__():
         return sorted({*globals(), *__all__})
+
+
+def get_include() -> str:
+    """Return the folder of the C and C++ headers, for the include path of a build.
+
+    ``python -m lineprofiler config`` tells that to builds in other languages.
+    """
+    return _in_package("include")
+
+
+def get_library_dir() -> str:
+    """Return the folder of liblineprofiler.so, which programs in C and C++ link.
+
+    Extension modules of Python link nothing: they include <lineprofiler_python.h>.
+    """
+    return _in_package("lib")
+
+
+def _in_package(name: str) -> str:
+    import os  # Loaded by the interpreter itself, before any program.
+
+    return os.path.join(os.path.abspath(__path__[0]), name)
 
 
 def load_ipython_extension(ipython: "Any") -> None:

@@ -13,7 +13,8 @@
 #include "report/label.h"
 
 static const struct lp_cli_command *const commands[] = {
-    &lp_cli_report, &lp_cli_compare, &lp_cli_top, &lp_cli_where, &lp_cli_export, &lp_cli_run_command, NULL,
+    &lp_cli_report, &lp_cli_compare,     &lp_cli_top,    &lp_cli_where,
+    &lp_cli_export, &lp_cli_run_command, &lp_cli_config, NULL,
 };
 #define COMMANDS_MAX 16 /* That a slip is compared with. */
 
@@ -56,8 +57,8 @@ int lp_cli_flush(const struct lp_cli *cli, const struct lp_cli_command *command,
 int lp_cli_help(const struct lp_cli *cli, const struct lp_cli_command *command)
 {
     errno = 0;
-    int written = fprintf(cli->out, "usage: lineprofiler %s [option...] %s\n\n%s.\n\n%s", command->name,
-                          command->operands, command->summary, command->help);
+    int written = fprintf(cli->out, "usage: lineprofiler %s [option...]%s%s\n\n%s.\n\n%s", command->name,
+                          command->operands[0] != '\0' ? " " : "", command->operands, command->summary, command->help);
     return lp_cli_flush(cli, command, written < 0 ? (errno != 0 ? -errno : -EIO) : 0);
 }
 

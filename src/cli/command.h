@@ -22,6 +22,7 @@ extern const struct lp_cli_command lp_cli_top;
 extern const struct lp_cli_command lp_cli_where;
 extern const struct lp_cli_command lp_cli_export;
 extern const struct lp_cli_command lp_cli_run_command;
+extern const struct lp_cli_command lp_cli_config;
 
 /* "lineprofiler report: <message>" as one line on err; returns LP_CLI_WRONG. command may be NULL.
  */

@@ -13,9 +13,9 @@
 /* Not "-m lineprofiler": a folder of that name may lie where the command was typed. */
 static const char program[] = "import sys\n"
                               "if not sys.flags.safe_path: del sys.path[0]\n"
-                              "try: from lineprofiler._lines_script import main\n"
+                              "try: from lineprofiler.__main__ import main\n"
                               "except ImportError as error:\n"
-                              "    print(f'lineprofiler run: {sys.executable}: {error}', file=sys.stderr)\n"
+                              "    print(f'lineprofiler {sys.argv[1]}: {sys.executable}: {error}', file=sys.stderr)\n"
                               "    sys.exit(2)\n"
                               "main(sys.argv[1:], replaces=False)\n";
 
@@ -37,18 +37,18 @@ int lp_cli_run_by_python(const struct lp_cli *cli, const struct lp_cli_command *
 {
     static char python3[] = "python3", dash_c[] = "-c";
     char beside[PATH_MAX];
-    char **words = calloc((size_t)argc + 3, sizeof *words);
+    char **words = calloc((size_t)argc + 4, sizeof *words);
     if (words == NULL)
         return lp_cli_wrong(cli, command, "out of memory");
     words[0] = find_beside(beside) ? beside : python3;
     words[1] = dash_c;
     words[2] = (char *)(uintptr_t)program;
-    memcpy(words + 3, argv + 1, (size_t)(argc - 1) * sizeof *words);
+    memcpy(words + 3, argv, (size_t)argc * sizeof *words);
     signal(SIGPIPE, SIG_DFL);
     execvp(words[0], words);
     int error = errno;
     free(words);
     signal(SIGPIPE, SIG_IGN);
-    return lp_cli_wrong(cli, command, "cannot start python3: %s; start it as: python -m lineprofiler run",
-                        strerror(error));
+    return lp_cli_wrong(cli, command, "cannot start python3: %s; start it as: python -m lineprofiler %s",
+                        strerror(error), command->name);
 }

@@ -203,6 +203,24 @@ static void test_the_command_of_python_N6(void **state)
     assert_int_equal(handed_over, 1);
 }
 
+static void test_what_builds_need(void **state)
+{
+    (void)state;
+    assert_int_equal(run("config", "--help"), LP_CLI_DONE);
+    assert_contains(out_text, "usage: lineprofiler config [option...]\n");
+    assert_int_equal(run("config"), LP_CLI_DONE);
+    assert_contains(out_text, "\nincludedir    /");
+    assert_contains(out_text, "\nversion       ");
+    assert_int_equal(run("config", "--libs", "--version"), LP_CLI_DONE);
+    assert_contains(out_text, "-llineprofiler\n");
+    assert_contains(out_text, lp_version());
+    assert_int_equal(run("config", "--libraries"), LP_CLI_WRONG);
+    assert_one_line(err_text);
+    assert_contains(err_text, "unknown option '--libraries'");
+    assert_int_equal(run("config", run_dir), LP_CLI_WRONG);
+    assert_one_line(err_text);
+}
+
 static void test_a_report(void **state)
 {
     (void)state;
@@ -348,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_no_run_to_report),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_the_command_of_python_N6),
+        cmocka_unit_test(test_what_builds_need),
         cmocka_unit_test(test_a_report),
         cmocka_unit_test(test_the_order_of_arguments),
         cmocka_unit_test(test_getopt_is_left_as_it_was),
