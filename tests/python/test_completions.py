@@ -55,30 +55,31 @@ class Typed:
         return words
 
 
-@pytest.fixture(params=["bash", "zsh", "fish"])
-def ask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ask]:
+@pytest.fixture(scope="module", params=["bash", "zsh", "fish"])
+def ask(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Ask one of the shells, in a folder that has a script and a run directory."""
     shell = shutil.which(request.param)
     if shell is None:
         pytest.skip(f"{request.param} is not installed")
-    (tmp_path / "profile" / "workers").mkdir(parents=True)
-    (tmp_path / "program.py").touch()
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "profile" / "workers").mkdir(parents=True)
+    (folder / "program.py").touch()
     if request.param == "fish":
 
         def answer(line: str) -> set[str]:
             command = [shell, "--no-config", "-c", FISH, line]
-            done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+            done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
             assert done.stderr == ""
             return {found.split("\t")[0] for found in done.stdout.splitlines()}
 
         yield answer
         return
-    begin = tmp_path / ".zshrc"
-    begin.write_text((BASH if request.param == "bash" else ZSH) + f"cd '{tmp_path}'\n")
+    begin = folder / ".zshrc"
+    begin.write_text((BASH if request.param == "bash" else ZSH) + f"cd '{folder}'\n")
     options = ["--no-globalrcs"]
     if request.param == "bash":
         options = ["--noprofile", "--rcfile", str(begin)]
-    typed = Typed([shell, *options, "-i"], tmp_path)
+    typed = Typed([shell, *options, "-i"], folder)
     yield typed.ask
     typed.terminal.close()
 
