@@ -1,6 +1,6 @@
 # The targets; each is one script in scripts/, which says what it does.
 
-.PHONY: help setup demo test check format bench asan tsan fuzz torture docs clean
+.PHONY: help setup demo test check format bench asan tsan fuzz torture deb docs clean
 
 help:
 	@echo "make demo    install the package, run an example under it, print the report"
@@ -12,6 +12,7 @@ help:
 	@echo "make tsan    C tests under ThreadSanitizer"
 	@echo "make fuzz    fuzz targets, FUZZ_SECONDS (60) in all"
 	@echo "make torture kill TORTURE_DEATHS (5000) recording programs, read what they leave"
+	@echo "make deb     packages for Debian, in dist/"
 	@echo "make docs    documentation"
 	@echo "make clean   remove what was built; the environments in .venv stay"
 
@@ -42,6 +43,9 @@ fuzz: setup
 
 torture: setup
 	@scripts/torture
+
+deb: setup
+	@scripts/deb
 
 docs:
 	@echo "Nothing to generate: docs/ is read as it is."
