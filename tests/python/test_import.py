@@ -96,7 +96,7 @@ def test_the_distribution_A1() -> None:
     [command] = [
         entry
         for file in importlib.metadata.files("with-line-profiler") or []
-        if (entry := file.name) == "lineprofiler"
+        if (entry := file.name) == "lineprofiler" and file.parent.name == "bin"
     ]
     assert command
 
