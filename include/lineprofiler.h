@@ -138,7 +138,8 @@ LP_API const char *lp_error_message(void);
 /* Whether phases are recorded: opened to record, and not closed. */
 LP_API int lp_is_enabled(const lp_profiler *profiler);
 /* The profiler that LP_PHASE and LP_COUNT use: the one that was opened, in C or with install=True in Python, while there
-   was none, until it is closed; NULL if there is none. 1 ns. */
+   was none, until it is closed; NULL if there is none. In a forked child, one that is opened before the first phase there
+   takes the place of the parent's. 1 ns. */
 LP_API lp_profiler *lp_installed(void);
 
 /* Where and what it records: the absolute run directory, the run's id, the path of this process's file. Writes at most size

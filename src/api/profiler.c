@@ -175,8 +175,12 @@ lp_profiler *lp_profiler_of_worker(struct lp_worker *worker, bool strict_names)
 
 void lp_profiler_install(lp_profiler *profiler)
 {
-    lp_profiler *none = NULL;
-    atomic_compare_exchange_strong(&installed, &none, profiler);
+    lp_profiler *before = NULL;
+    if (atomic_compare_exchange_strong(&installed, &before, profiler))
+        return;
+    /* A child that opens one of its own means to record there, and not into its parent's. */
+    if (lp_worker_is_parents(before->worker))
+        atomic_compare_exchange_strong(&installed, &before, profiler);
 }
 
 void lp_profiler_uninstall(lp_profiler *profiler)

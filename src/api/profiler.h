@@ -25,7 +25,7 @@ struct lp_profiler {
 /* The C side of a worker that a host opened. The worker is to be closed as ever, but never freed. NULL: no memory. */
 lp_profiler *lp_profiler_of_worker(struct lp_worker *worker, bool strict_names);
 
-/* Makes it the installed one if there is none; as the host decides. */
+/* Makes it the installed one if there is none, or only a parent's; as the host decides. */
 void lp_profiler_install(lp_profiler *profiler);
 /* If it is the installed one, there is none from now on. */
 void lp_profiler_uninstall(lp_profiler *profiler);

@@ -243,8 +243,8 @@ struct lp_recorder *lp_worker_recorder(struct lp_worker *worker)
     return &worker->recorder;
 }
 
-/* In a forked child before its first phase; in one that was cloned without fork handlers for ever. */
-static bool nothing_here(struct lp_worker *worker)
+/* In one that was cloned without fork handlers for ever. */
+bool lp_worker_is_parents(struct lp_worker *worker)
 {
     if (!lp_record_is_here())
         return true;
@@ -256,7 +256,7 @@ static bool nothing_here(struct lp_worker *worker)
 
 int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size)
 {
-    if (nothing_here(worker))
+    if (lp_worker_is_parents(worker))
         return LP_WORKER_OK;
     lp_device_time_collect(true);
     if (lp_worker_flush(worker) == 0)

@@ -76,6 +76,9 @@ int lp_worker_open(struct lp_worker **worker, const struct lp_worker_options *op
 /* What the hot path needs: valid until lp_worker_free. */
 struct lp_recorder *lp_worker_recorder(struct lp_worker *worker);
 
+/* In a forked child: whether it is the parent's, for nothing has been recorded here yet. Also if it is deferred. Thread-safe. */
+bool lp_worker_is_parents(struct lp_worker *worker);
+
 /* Writes the complete state to the worker's file now. Thread-safe. LP_WORKER_OK or LP_WORKER_SYSTEM (errno; counted). */
 int lp_worker_snapshot(struct lp_worker *worker, char *message, size_t message_size);
 

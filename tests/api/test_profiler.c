@@ -121,6 +121,58 @@ static void test_a_child_joins_its_parents_run_E1(void **state)
     run_files_free(&files);
 }
 
+static void record(const char *name)
+{
+    lp_phase phase = lp_enter(lp_installed(), lp_intern(name));
+    lp_leave(&phase);
+}
+
+static void open_before_the_first_phase(void *context)
+{
+    (void)context;
+    lp_profiler *own = lp_open(&(lp_options){.role = "child"});
+    CHECK(lp_installed() == own);
+    record("childs");
+    CHECK(lp_close(own) == 0 && lp_installed() == NULL);
+}
+
+static void open_after_the_first_phase(void *context)
+{
+    (void)context;
+    lp_profiler *parents = lp_installed();
+    record("goes_on");
+    lp_profiler *own = lp_open(&(lp_options){.role = "child"});
+    CHECK(lp_installed() == parents);
+    CHECK(lp_close(own) == 0 && lp_close(parents) == 0);
+}
+
+/* The macros record as what the child is, and not as its parent, unless it went on as such. */
+static void test_a_childs_own_profiler_replaces_its_parents(void **state)
+{
+    (void)state;
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "run", .run_id = "one"});
+    record("parents");
+    setenv("LINEPROFILER_RUN_DIR", "run", 1); /* where there is no /dev/shm to find the parent in */
+    in_child(open_before_the_first_phase, NULL);
+    in_child(open_after_the_first_phase, NULL);
+    assert_ptr_equal(lp_installed(), profiler);
+    assert_int_equal(lp_close(profiler), 0);
+    struct run_files files = run_files("run");
+    int childs = 0;
+    for (int i = 0; i < files.n; i++) {
+        json_t *document = file_document(files.paths[i]);
+        if (figures_at(document, "childs").calls == 1) {
+            assert_string_equal(text_at(document, "role"), "child");
+            childs++;
+        }
+        json_decref(document);
+    }
+    assert_int_equal(childs, 1);
+    assert_int_equal(files.n, 4); /* the parent, the child, and the other one twice */
+    run_files_free(&files);
+    assert_int_equal(files_with_calls("run", "goes_on", 1), 1);
+}
+
 static void test_failures_are_explained(void **state)
 {
     char *path = malloc(6000);
@@ -364,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(test_a_child_joins_its_parents_run_E1),
+        in_folder(test_a_childs_own_profiler_replaces_its_parents),
         in_folder(test_failures_are_explained),
         in_folder(test_defaults),
         in_folder(test_the_environment_fills_in),
