@@ -52,7 +52,8 @@ class name {
 /* An entry, from its construction to its destruction. To stay on its thread. */
 class phase {
   public:
-    explicit phase(const name &of, lp_profiler *profiler = lp_installed()) noexcept : entry_(lp_enter(profiler, of.id()))
+    explicit phase(const name &of, lp_profiler *profiler = lp_installed()) noexcept
+        : entry_(lp_enter(profiler, of.id()))
     {
     }
     /* Looks the name up each time, 50 ns: in hot places use a static lp::name, or LP_PHASE. */
