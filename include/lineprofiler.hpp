@@ -18,7 +18,8 @@
 
 namespace lp {
 
-/* A name that is looked up once. Cheap to copy. */
+/* A name that is looked up once. Cheap to copy. Where LINEPROFILER_BOUND is defined, as in extension modules of Python, one
+   that is made before lp_bind() or lp_import() is none: let it be a static variable of a function, not of a file. */
 class name {
   public:
     explicit name(const char *text) noexcept : id_(lp_intern(text))

@@ -14,6 +14,8 @@
  *
  *     LP_PHASE("expand");            // of the profiler that Python installed
  *
+ * Files of the module that know nothing of Python define LINEPROFILER_BOUND and include <lineprofiler.h>, or <lineprofiler.hpp>.
+ *
  * Nothing is linked: the functions are those of the package that Python imports. To build, add the folder
  * lineprofiler.get_include() to the include path.
  *
