@@ -3,7 +3,8 @@
 .PHONY: help setup demo test check format bench asan tsan fuzz torture deb docs clean
 
 help:
-	@echo "make demo    install the package, run an example under it, print the report"
+	@echo "make demo    install the package, run an example under it, print the report;"
+	@echo "             NATIVE=1: with its tree search in C++"
 	@echo "make test    C tests, then Python tests with every interpreter found"
 	@echo "make check   layout, includes, clang-tidy, ruff, mypy, stubtest"
 	@echo "make format  lay out C and Python as make check wants them"
@@ -21,7 +22,7 @@ setup:
 
 demo:
 	@scripts/setup demo
-	@scripts/demo
+	@scripts/demo $(if $(filter-out 0,$(NATIVE)),--native)
 
 test: setup
 	@scripts/test
@@ -51,4 +52,4 @@ docs:
 	@echo "Nothing to generate: docs/ is read as it is."
 
 clean:
-	rm -rf build build-* dist
+	rm -rf build build-* dist examples/native_actor/build-* examples/native_only/simulator

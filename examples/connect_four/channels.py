@@ -28,6 +28,10 @@ class Settings:
     """What every process knows from the start."""
 
     actors: int
+    native: bool
+    """Do actors search in C++?"""
+    threads: int
+    """Of each actor that search. In Python there is one."""
     simulations: int
     seed: int
     end_of_play: float
@@ -39,6 +43,14 @@ class Settings:
     export_dir: str = "export"
     export_every_s: float = 5.0
 
+    @property
+    def clients(self) -> int:
+        """Who asks the inference server: every thread of every actor has a wire of its own."""
+        return self.actors * self.threads
+
+    def clients_of(self, actor: int) -> range:
+        return range(actor * self.threads, (actor + 1) * self.threads)
+
     def first_network(self) -> Network:
         """The untrained network that everything starts from: each process can make it itself."""
         return Network.untrained(np.random.default_rng(self.seed))
@@ -46,9 +58,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Request:
-    """An actor asks for a verdict on these positions."""
+    """A thread of an actor asks for a verdict on these positions."""
 
-    actor: int
+    client: int
     positions: Positions
 
 
@@ -140,9 +152,9 @@ class Scoreboard(ctypes.Structure):
 class Channels:
     """All the wires of one run. Made by the launcher, handed to every process that it starts."""
 
-    def __init__(self, context: SpawnContext, actors: int) -> None:
+    def __init__(self, context: SpawnContext, clients: int) -> None:
         self.requests: SimpleQueue[Request | None] = context.SimpleQueue()
-        self.replies: list[SimpleQueue[Reply]] = [context.SimpleQueue() for _ in range(actors)]
+        self.replies: list[SimpleQueue[Reply]] = [context.SimpleQueue() for _ in range(clients)]
         self.games: SimpleQueue[list[Experience] | None] = context.SimpleQueue()
         self.network = PublishedNetwork(context)
         self.scoreboard: Scoreboard = context.RawValue(Scoreboard)

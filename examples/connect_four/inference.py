@@ -17,15 +17,15 @@ from .game import Floats, Positions
 
 
 class RemoteNetwork:
-    """The network as an actor sees it: a question sent, an answer waited for."""
+    """The network as a thread of an actor sees it: a question sent, an answer waited for."""
 
-    def __init__(self, actor: int, channels: Channels) -> None:
-        self._actor = actor
+    def __init__(self, client: int, channels: Channels) -> None:
+        self._client = client
         self._requests = channels.requests
-        self._replies = channels.replies[actor]
+        self._replies = channels.replies[client]
 
     def predict(self, positions: Positions) -> tuple[Floats, Floats]:
-        self._requests.put(Request(self._actor, positions))
+        self._requests.put(Request(self._client, positions))
         reply = self._replies.get()
         return reply.policy, reply.value
 
@@ -34,11 +34,11 @@ class RemoteNetwork:
 
 
 def run(settings: Settings, channels: Channels) -> None:
-    """Serve until the last actor has left."""
+    """Serve until the last client has left."""
     network, edition = settings.first_network(), Edition()
-    actors = settings.actors
+    clients = settings.clients
     with Profiler(role="inference") as profiler:
-        while actors > 0:
+        while clients > 0:
             with profiler.phase("serve"):
                 with profiler.phase("wait_for_requests"):
                     messages = [channels.requests.get()]
@@ -46,7 +46,7 @@ def run(settings: Settings, channels: Channels) -> None:
                     while not channels.requests.empty():
                         messages.append(channels.requests.get())
                     requests = [message for message in messages if message is not None]
-                    actors -= messages.count(None)
+                    clients -= messages.count(None)
                     if not requests:
                         continue
                     positions = game.concatenate([request.positions for request in requests])
@@ -59,4 +59,4 @@ def run(settings: Settings, channels: Channels) -> None:
                     ends = np.cumsum([len(request.positions) for request in requests])[:-1]
                     parts = zip(np.split(policy, ends), np.split(value, ends), strict=True)
                     for request, part in zip(requests, parts, strict=True):
-                        channels.replies[request.actor].put(Reply(*part))
+                        channels.replies[request.client].put(Reply(*part))

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 import live_export
+import native_actor
 
 from lineprofiler.accounting import Profiler
 
@@ -30,6 +31,12 @@ def main() -> int:
     options = parse_options()
     signal.signal(signal.SIGTERM, exit_by_signal)
     limit_threads_of_children()
+    if options.native:
+        try:
+            native_actor.build.build()
+        except native_actor.build.BuildError as error:
+            print(f"connect_four: {error}", file=sys.stderr)
+            return 1
     status = 1
     # An enabled profiler marks the environment, and so every process started below joins its run.
     with (
@@ -61,6 +68,8 @@ def parse_options() -> argparse.Namespace:
     add("--seed", type=int, default=1, help="of the network's weights and all random choices")
     add("--run-dir", default="profile", help="the folder that the profile is written to")
     add("--archive", help="the folder for games and checkpoints; else they go when the run ends")
+    add("--native", action="store_true", help="actors search in C++, see examples/native_actor")
+    add("--threads", type=at_least_one, default=2, help="of each actor that searches in C++")
     add("--export", choices=live_export.KINDS, help="write the learner's figures to, meanwhile")
     add("--export-dir", default="export", help="the folder that these are written to")
     add("--export-every", type=float, default=5.0, help="seconds from one writing to the next")
@@ -99,9 +108,10 @@ def archive_of(options: argparse.Namespace) -> Iterator[str]:
 def play(options: argparse.Namespace, archive: str, profiler: Profiler) -> None:
     """One whole run, from the first process to the last match."""
     context = multiprocessing.get_context("spawn")
-    channels = Channels(context, options.actors)
     settings = Settings(
         actors=options.actors,
+        native=options.native,
+        threads=options.threads if options.native else 1,
         simulations=options.simulations,
         seed=options.seed,
         end_of_play=time.monotonic() + options.seconds,
@@ -110,6 +120,7 @@ def play(options: argparse.Namespace, archive: str, profiler: Profiler) -> None:
         export_dir=options.export_dir,
         export_every_s=options.export_every,
     )
+    channels = Channels(context, settings.clients)
     with Crew(context) as crew:
         with profiler.phase("start_processes"):
             start_processes(crew, settings, channels)

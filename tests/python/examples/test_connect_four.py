@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -269,7 +270,8 @@ def test_columns_are_drawn_in_proportion_to_their_weights() -> None:
 
 
 def finished_games(count: int, seed: int = 0) -> list[Experience]:
-    self_play = SelfPlay(16, even_handed, simulations=8, rng=np.random.default_rng(seed))
+    search = partial(mcts.search, evaluate=even_handed)
+    self_play = SelfPlay(16, search, simulations=8, rng=np.random.default_rng(seed))
     games: list[Experience] = []
     while len(games) < count:
         games += self_play.move()
@@ -308,7 +310,8 @@ def test_training_makes_the_network_stronger() -> None:
     first = Network.untrained(rng)
     trained = Network(first.parameters.copy())
     learner = Learner(trained, rng)
-    self_play = SelfPlay(64, trained.predict, simulations=16, rng=rng)
+    search = partial(mcts.search, evaluate=trained.predict)
+    self_play = SelfPlay(64, search, simulations=16, rng=rng)
     for _ in range(250):
         learner.learn(self_play.move())
     result = play_match(trained, first, random_openings(50, rng), simulations=16)
