@@ -9,8 +9,8 @@ What a fenced block is, its info string says:
     python kept  is kept only.
     console   the lines that begin with `$ ` are run by one shell, in the same folder, and each must
               exit 0. Other lines show what they printed.
-    c, cpp    a whole file, kept under the name in its first line, `/* actor.c */`, and compiled; later
-              blocks can build and run it. In C without a name: statements, compiled only.
+    c, cpp    a whole file, kept under the name in its first line, `/* actor.c */`, and compiled;
+              later blocks can build and run it. In C without a name: statements, compiled only.
 
 Blocks of any other kind (sh for what installs and builds, text, json) are only read.
 """
