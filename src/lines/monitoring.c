@@ -15,8 +15,13 @@
 #define PY_RETURN (1 << 2)
 #define PY_YIELD (1 << 3)
 #define LINE (1 << 5)
-#define PY_THROW (1 << 12)
-#define PY_UNWIND (1 << 13)
+#ifdef PY_MONITORING_EVENT_PY_UNWIND /* 3.14 has moved them. */
+#define PY_UNWIND (1 << PY_MONITORING_EVENT_PY_UNWIND)
+#define PY_THROW (1 << PY_MONITORING_EVENT_PY_THROW)
+#else
+#define PY_UNWIND (1 << 12)
+#define PY_THROW (1 << 13)
+#endif
 
 #define EVERYWHERE (PY_START | PY_RESUME)
 #define NOT_OF_A_CODE (PY_THROW | PY_UNWIND)
