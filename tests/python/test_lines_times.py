@@ -317,6 +317,62 @@ def test_an_exception_of_the_interpreter_never_loses_time_LN06(
     assert near(lines[13].wall_ns, 20, LATE_MS)
 
 
+def test_a_line_that_raised_has_nothing_of_what_comes_after(
+    program: Callable[[str], Program],
+) -> None:
+    lines = (
+        program(
+            """
+        from concurrent.futures import ThreadPoolExecutor
+        def fails():
+            raise ValueError
+        def works():
+            pass
+        def main():
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(fails).exception()
+                sleep(500)
+                pool.submit(works).result()
+        """
+        )
+        .run()
+        .lines()
+    )
+    assert lines[4].hits == 1
+    assert lines[4].wall_ns == lines[4].own_ns, "it called nothing"
+    assert lines[4].wall_ns < 250 * MS, "what its thread waited for work afterwards is not its own"
+
+
+def test_an_exception_that_is_thrown_in_ends_the_awaiting(
+    program: Callable[[str], Program],
+) -> None:
+    lines = (
+        program(
+            """
+        import asyncio
+        async def work():
+            try:
+                await asyncio.sleep(100)
+            except asyncio.CancelledError:
+                sleep(500)
+        async def all():
+            task = asyncio.ensure_future(work())
+            await asyncio.sleep(0)
+            task.cancel()
+            await task
+        def main():
+            asyncio.run(all())
+        """
+        )
+        .run()
+        .lines()
+    )
+    assert lines[5].most_awaiting == 1
+    assert lines[5].awaited_ns < 250 * MS
+    assert near(lines[7].own_ns, 500, LATE_MS)
+    assert near(lines[12].awaited_ns, 500, LATE_MS)
+
+
 # --- regions -----------------------------------------------------------------------------------
 
 
