@@ -228,6 +228,35 @@ AGREED = {
         def main():
             asyncio.run(consume())
         """,
+    "with several": """
+        class Opened:
+            def __enter__(self):
+                return self
+            def __exit__(self, *_):
+                return True
+        a, b = Opened(), Opened()
+        def main():
+            for _ in range(3):
+                with a as x, b as y:
+                    z = x
+            with a as x, b as y: z = x
+            with (
+                a as x,
+                b as y,
+            ):
+                return 1
+        """,
+    "an exception leaves a with of several": """
+        class Opened:
+            def __enter__(self):
+                return self
+            def __exit__(self, *_):
+                return True
+        a, b = Opened(), Opened()
+        def main():
+            with a as x, b as y:
+                raise ValueError
+        """,
     "asynchronous with": """
         import asyncio, contextlib
         @contextlib.asynccontextmanager
@@ -335,6 +364,41 @@ def test_a_loop_on_one_line_LN04(program: Callable[[str], Program]) -> None:
         """
     ).run()
     assert measured.hits[3] == (1 if MONITORING else 101)
+
+
+def test_a_with_is_reached_once_more_when_its_block_ends(
+    program: Callable[[str], Program],
+) -> None:
+    measured = program(
+        """
+        from contextlib import nullcontext
+        a, b = nullcontext(), nullcontext()
+        def main():
+            with a as x, b as y:
+                z = x
+        """
+    ).run()
+    assert measured.hits == {5: 2, 6: 1}
+
+
+def test_a_with_that_is_left_by_an_exception_in_the_middle(
+    program: Callable[[str], Program],
+) -> None:
+    measured = program(
+        """
+        from contextlib import nullcontext, suppress
+        a, b = nullcontext(), suppress(ValueError)
+        def main():
+            with a as x, b as y:
+                try:
+                    raise ValueError
+                finally:
+                    z = 1
+        """
+    ).run()
+    assert measured.hits == {5: 2, 6: 1, 7: 1, 9: 1}
+    # A trace function of CPython 3.12 may be told of the line a third time: code jumps back to it.
+    assert measured.traced()[5] in (2, 3)
 
 
 def test_a_comprehension_on_one_line_DC05(program: Callable[[str], Program]) -> None:
