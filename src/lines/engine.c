@@ -1,6 +1,7 @@
 #include "lines/engine.h"
 
 #include <errno.h>
+#include <opcode.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -100,12 +101,11 @@ int lp_lines_engine_clear(struct lp_lines_engine *engine)
 static struct lp_lines_time moment_of(struct lp_lines_thread *thread)
 {
     uint64_t cpu_ns;
-    int64_t taken_ns = thread->overhead_q8 >> 8;
     if (lp_lines_here.thread == thread && lp_lines_here.session == thread->engine->session.number)
         return lp_lines_now(thread);
     if (!lp_cpu_of_thread(thread->tid, &cpu_ns))
         return thread->stack.last; /* it has ended */
-    struct lp_lines_time now = {(int64_t)lp_wall_ns() - taken_ns, (int64_t)cpu_ns - taken_ns};
+    struct lp_lines_time now = lp_lines_time_at(thread, lp_wall_ns(), cpu_ns);
     if (now.wall_ns < thread->stack.last.wall_ns)
         now.wall_ns = thread->stack.last.wall_ns;
     if (now.cpu_ns < thread->stack.last.cpu_ns)
@@ -136,8 +136,8 @@ static void end_threads(struct lp_lines_engine *engine)
 
 /* --- a session --- */
 
-/* On the way out the line of the `with` is reached once more, which is not the program's doing; a block on the same line as
-   its `with` was begun before anybody looked. */
+/* On the way out the line of the `with` is reached once more, which is not the program's doing; what is entered or done on
+   the same line was begun before anybody looked. */
 static void set_block_line_right(struct lp_lines_engine *engine)
 {
     const struct lp_lines_session *session = &engine->session;
@@ -146,7 +146,7 @@ static void set_block_line_right(struct lp_lines_engine *engine)
     if (!top || thread != session->thread || top->frame != session->block_frame || top->line != session->block_line ||
         !top->line)
         return;
-    if (top->line->hits == session->block_line_then.hits) {
+    if (top->line->hits == session->block_line_then.hits || session->block_shares_line) {
         top->line->hits++;
         return;
     }
@@ -154,6 +154,23 @@ static void set_block_line_right(struct lp_lines_engine *engine)
     top->line->own = session->block_line_then.own;
     top->line->repeated = session->block_line_then.repeated;
     top->line = NULL; /* What passes from now on is nobody's. */
+}
+
+#ifndef BEFORE_WITH
+#define BEFORE_WITH LOAD_SPECIAL /* from CPython 3.14 on */
+#endif
+
+/* Whether behind the unit, on its line, another context manager is entered. */
+static bool enters_more(const struct lp_lines_code *known, uint32_t unit)
+{
+    PyObject *bytes = PyCode_GetCode(known->code);
+    const char *units = bytes ? PyBytes_AS_STRING(bytes) : NULL;
+    bool found = false;
+    for (uint32_t i = unit + 1; units && i < known->n_units && known->line_of_unit[i] == known->line_of_unit[unit]; i++)
+        found = found || (unsigned char)units[i * LP_LINES_UNIT_BYTES] == BEFORE_WITH;
+    Py_XDECREF(bytes);
+    PyErr_Clear();
+    return found;
 }
 
 static int begin_block(struct lp_lines_engine *engine)
@@ -177,6 +194,7 @@ static int begin_block(struct lp_lines_engine *engine)
     session->block_frame = lp_lines_hooks_frame(frame);
     session->block_line = &table->lines[number];
     session->block_line_then = *session->block_line;
+    session->block_shares_line = enters_more(known, (uint32_t)PyFrame_GetLasti(frame) / LP_LINES_UNIT_BYTES);
     struct lp_lines_frame made = {
         .frame = session->block_frame, .code = known->code, .table = table, .line = session->block_line};
     if (lp_lines_stack_push(&thread->stack, made, lp_lines_now(thread)) == 0)
@@ -392,15 +410,15 @@ static int move_to(struct lp_lines_thread *thread, struct lp_lines_region *regio
 
 int lp_lines_engine_region(struct lp_lines_engine *engine, PyObject *name)
 {
-    uint64_t from_ns = lp_wall_ns();
     struct lp_lines_thread *thread = lp_lines_running == engine ? lp_lines_thread_here() : NULL;
     if (!thread || (!name && !thread->region->parent))
         return 0;
+    struct lp_reading from = lp_lines_work_begins(thread);
     struct lp_lines_region *region = name ? region_within(engine, thread->region, name) : thread->region->parent;
     if (!region || move_to(thread, region) < 0) {
         PyErr_NoMemory();
         return -1;
     }
-    thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+    lp_lines_work_ends(thread, from);
     return 0;
 }

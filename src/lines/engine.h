@@ -39,6 +39,7 @@ struct lp_lines_thread {
     struct lp_lines_stack stack;
     struct lp_cpu cpu;
     int64_t overhead_q8; /* What the profiler has taken so far, in 1/256 ns. */
+    int64_t absent_ns;   /* The part of it that the thread was on no CPU: it was preempted while the profiler worked. */
     uint64_t events;
     struct lp_lines_region *region; /* Borrowed. */
     struct lp_lines_engine *engine; /* Borrowed. */
@@ -84,6 +85,7 @@ struct lp_lines_session {
     const void *block_frame;        /* The frame that the block is in; NULL: none is profiled. */
     struct lp_line *block_line;     /* The line of its `with`, */
     struct lp_line block_line_then; /* and what it had. */
+    bool block_shares_line;         /* More is entered there: with LineProfiler(), pool: */
     struct lp_lines_thread *thread;
     struct lp_lines_probe probe;
     int tool;              /* monitoring: its number; -1: none */
@@ -172,6 +174,9 @@ void lp_lines_codes_free(struct lp_lines_engine *engine);
 /* --- events.c --- */
 
 struct lp_lines_thread *lp_lines_thread_new(void);
+/* What the profiler does between the two is measured, and taken out of all figures. */
+struct lp_reading lp_lines_work_begins(struct lp_lines_thread *thread);
+void lp_lines_work_ends(struct lp_lines_thread *thread, struct lp_reading from);
 /* What happens seldom enough to be measured: an event of a frame that is not the innermost one known. */
 void lp_lines_line_elsewhere(struct lp_lines_thread *thread, const void *frame, PyCodeObject *code, int line);
 

@@ -13,9 +13,23 @@ uint64_t lp_lines_session;
 struct lp_lines_time lp_lines_now_resynced(struct lp_lines_thread *thread)
 {
     struct lp_reading now = lp_cpu_resync(&thread->cpu, LP_EDGE_LEAVE);
-    int64_t taken_ns = thread->overhead_q8 >> 8;
+    struct lp_lines_time time = lp_lines_time_at(thread, now.wall_ns, now.cpu_ns);
     thread->overhead_q8 += ((int64_t)lp_wall_ns() - (int64_t)now.wall_ns) * 256;
-    return (struct lp_lines_time){(int64_t)now.wall_ns - taken_ns, (int64_t)now.cpu_ns - taken_ns};
+    return time;
+}
+
+struct lp_reading lp_lines_work_begins(struct lp_lines_thread *thread)
+{
+    return lp_cpu_read(&thread->cpu, LP_EDGE_LEAVE);
+}
+
+void lp_lines_work_ends(struct lp_lines_thread *thread, struct lp_reading from)
+{
+    struct lp_reading now = lp_cpu_read(&thread->cpu, LP_EDGE_ENTER);
+    int64_t took_ns = (int64_t)(now.wall_ns - from.wall_ns), ran_ns = (int64_t)(now.cpu_ns - from.cpu_ns);
+    thread->overhead_q8 += took_ns * 256;
+    if (took_ns > ran_ns)
+        thread->absent_ns += took_ns - ran_ns;
 }
 
 static struct lp_lines_region *whole_of(const struct lp_lines_engine *engine)
@@ -164,16 +178,17 @@ void lp_lines_frame_ends(struct lp_lines_thread *thread, const void *frame, PyCo
 
 void lp_lines_line_elsewhere(struct lp_lines_thread *thread, const void *frame, PyCodeObject *code, int number)
 {
-    uint64_t from_ns = lp_wall_ns();
+    struct lp_lines_time now = lp_lines_now(thread);
+    struct lp_reading from = lp_lines_work_begins(thread);
     struct lp_lines_code *known = lp_lines_code_of(thread->engine, code);
     if (!known || !known->inside)
         return;
-    struct lp_lines_time now = lp_lines_now(thread);
     if (!bring_to_top(thread, frame, code, now) && !push(thread, known, frame, NULL, now))
         return;
     struct lp_lines_frame *top = lp_lines_stack_top(&thread->stack);
     uint64_t index = (uint64_t)((int64_t)number - top->table->base_line);
     if (index < top->table->n_lines)
         lp_lines_stack_begin(&thread->stack, top, &top->table->lines[index], now);
-    charge(thread, (int64_t)(lp_wall_ns() - from_ns) * 256);
+    lp_lines_work_ends(thread, from);
+    thread->events++;
 }

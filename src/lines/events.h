@@ -14,6 +14,14 @@ static inline struct lp_lines_thread *lp_lines_thread_here(void)
     return lp_lines_session ? lp_lines_thread_new() : NULL;
 }
 
+/* A reading without what the profiler has taken. */
+static inline struct lp_lines_time lp_lines_time_at(const struct lp_lines_thread *thread, uint64_t wall_ns,
+                                                    uint64_t cpu_ns)
+{
+    int64_t taken_ns = thread->overhead_q8 >> 8;
+    return (struct lp_lines_time){(int64_t)wall_ns - taken_ns, (int64_t)cpu_ns - taken_ns + thread->absent_ns};
+}
+
 struct lp_lines_time lp_lines_now_resynced(struct lp_lines_thread *thread);
 
 static inline struct lp_lines_time lp_lines_now(struct lp_lines_thread *thread)
@@ -21,8 +29,7 @@ static inline struct lp_lines_time lp_lines_now(struct lp_lines_thread *thread)
     struct lp_reading now;
     if (LP_UNLIKELY(!lp_cpu_extrapolate(&thread->cpu, &now)))
         return lp_lines_now_resynced(thread);
-    int64_t taken_ns = thread->overhead_q8 >> 8;
-    return (struct lp_lines_time){(int64_t)now.wall_ns - taken_ns, (int64_t)now.cpu_ns - taken_ns};
+    return lp_lines_time_at(thread, now.wall_ns, now.cpu_ns);
 }
 
 /* A line begins. */

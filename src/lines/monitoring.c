@@ -68,7 +68,7 @@ static struct lp_lines_code *find(struct lp_lines_thread *thread, PyObject *obje
     struct lp_lines_code *code = lp_lines_code_known(engine, (PyCodeObject *)object);
     if (LP_LIKELY(code && code->armed == engine->session.number))
         return code->inside ? code : NULL;
-    uint64_t from_ns = lp_wall_ns();
+    struct lp_reading from = lp_lines_work_begins(thread);
     code = lp_lines_code_of(engine, (PyCodeObject *)object);
     if (code) {
         code->armed = engine->session.number;
@@ -77,7 +77,7 @@ static struct lp_lines_code *find(struct lp_lines_thread *thread, PyObject *obje
             lp_lines_stop_recording(engine);
         }
     }
-    thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+    lp_lines_work_ends(thread, from);
     return code && code->inside && lp_lines_session ? code : NULL;
 }
 

@@ -115,12 +115,12 @@ static LP_COLD int call_before(PyObject *hook, PyFrameObject *frame, int what, P
 {
     const struct before *before = before_of(hook);
     struct lp_lines_thread *thread = lp_lines_thread_here();
-    uint64_t from_ns = lp_wall_ns();
+    struct lp_reading from = thread ? lp_lines_work_begins(thread) : (struct lp_reading){0};
     Py_INCREF(hook); /* it may set another */
     int result = before->function(before->object, frame, what, arg);
     Py_DECREF(hook);
     if (thread)
-        thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+        lp_lines_work_ends(thread, from);
     return result;
 }
 
@@ -163,9 +163,10 @@ static int set_trace(Py_tracefunc function, PyObject *object)
     PyObject *hook = hook_new(function, object);
     if (!hook)
         return -1;
-    PyEval_SetTrace(function ? trace_both : trace, hook);
+    int failed =
+        _PyEval_SetTrace(PyThreadState_Get(), function ? trace_both : trace, hook); /* an audit hook may refuse */
     Py_DECREF(hook);
-    return 0;
+    return failed;
 }
 
 /* threading has set this as the trace function of a thread that begins; what it would have set else goes first. */
@@ -273,12 +274,17 @@ int lp_lines_hooks_arm_running(struct lp_lines_engine *engine)
     return 0;
 }
 
+/* An audit hook may refuse that one is set, but not that ours goes. */
 static void put_back(PyThreadState *thread)
 {
     PyObject *hook = Py_NewRef(thread->c_traceobj);
     const struct before *before = before_of(hook);
-    if (_PyEval_SetTrace(thread, before->function, before->object) < 0)
+    if (_PyEval_SetTrace(thread, before->function, before->object) < 0) {
         PyErr_Clear();
+        thread->c_tracefunc = before->function;
+        thread->cframe->use_tracing = before->function || thread->c_profilefunc ? 255 : 0;
+        Py_XSETREF(thread->c_traceobj, Py_XNewRef(before->object));
+    }
     Py_DECREF(hook);
 }
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import cProfile
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 MONITORING = sys.version_info >= (3, 12)
 monitoring: Any = getattr(sys, "monitoring", None)
+only_tracing = pytest.mark.skipif(MONITORING, reason="trace functions are for 3.11")
 only_monitoring = pytest.mark.skipif(not MONITORING, reason="sys.monitoring came with 3.12")
 
 SOURCE = """
@@ -92,6 +95,33 @@ def test_a_trace_function_goes_on_CV01(program: Program) -> None:
         sys.settrace(None)
     assert program.hits == HITS
     assert tracer.hits == {number: 2 * n for number, n in HITS.items()}
+
+
+@only_tracing
+def test_a_trace_function_that_sleeps_is_in_no_figure(tmp_path: Path) -> None:
+    slow = """
+        import time
+        def spin(ms):
+            until = time.thread_time_ns() + ms * 1_000_000
+            while time.thread_time_ns() < until:
+                pass
+        """
+    program = Program(tmp_path, "def main():\n    x = 1\n    spin(100)\n", dedent(slow))
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Callable[..., Any] | None:
+        if event == "line" and frame.f_lineno == 3:
+            time.sleep(0.08)
+        return trace if frame.f_code.co_filename == str(program.path) else None
+
+    sys.settrace(trace)
+    try:
+        with program.engine:
+            program.names["main"]()
+    finally:
+        sys.settrace(None)
+    [(*_, lines_of_main)] = program.engine.results()
+    cpu_ns = {number: self_cpu_ns for number, _, _, self_cpu_ns, *_ in lines_of_main}
+    assert cpu_ns[3] > 90_000_000, "all that the line computed"
 
 
 def test_a_trace_function_of_threads_goes_on_CV01(program: Program) -> None:
@@ -651,6 +681,37 @@ assert left == [0], left
 @only_monitoring
 def test_a_callback_that_may_not_go_does_not_keep_the_others(child: Child, tmp_path: Path) -> None:
     child.run(REFUSED, tmp_path)
+
+
+NO_TRACING = """
+import sys
+from lineprofiler._core import LineEngine
+engine = LineEngine(sys.argv[1], [], [], [], [])
+refuses = sys.argv[2] == "from the beginning"
+def audit(event, arguments):
+    if event == "sys.settrace" and refuses:
+        raise PermissionError("no tracing here")
+sys.addaudithook(audit)
+def before(frame, event, argument):
+    return None
+if not refuses:
+    sys.settrace(before)
+try:
+    with engine:
+        refuses = True
+    begun = True
+except PermissionError as error:
+    assert str(error) == "no tracing here"
+    begun = False
+assert begun == (sys.argv[2] != "from the beginning")
+assert sys.gettrace() is (before if begun else None), sys.gettrace()
+"""
+
+
+@only_tracing
+@pytest.mark.parametrize("when", ["from the beginning", "in the block"])
+def test_an_audit_hook_that_forbids_tracing(child: Child, tmp_path: Path, when: str) -> None:
+    child.run(NO_TRACING, tmp_path, when)
 
 
 @pytest.mark.parametrize("by_c", [False, True])

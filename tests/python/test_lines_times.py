@@ -460,6 +460,22 @@ def test_a_block_on_the_line_of_its_with(tmp_path: Path) -> None:
     assert hits == {2: 1, 4: 1}
 
 
+@pytest.mark.parametrize("with_line", ["with engine, Slow():", "with engine, Slow(), Slow():"])
+def test_what_else_the_block_s_with_enters(tmp_path: Path, with_line: str) -> None:
+    path = tmp_path / "block.py"
+    path.write_text(f"def main():\n    {with_line}\n        x = 1\n")
+    engine = LineEngine(tmp_path, [], [], [], [])
+    slow = "class Slow:\n    def __enter__(self): pass\n    def __exit__(self, *_): sleep(100)\n"
+    names: dict[str, Any] = {"engine": engine}
+    exec(PRELUDE + slow, names)
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    names["main"]()
+    [(*_, lines)] = engine.results()
+    figures = {number: (hits, own_ns) for number, hits, own_ns, *_ in lines}
+    assert {number: hits for number, (hits, _) in figures.items()} == {2: 2, 3: 1}
+    assert near(figures[2][1], 100 * with_line.count("Slow"), LATE_MS)
+
+
 def test_a_block_where_no_file_is_LN13(tmp_path: Path) -> None:
     engine = LineEngine(tmp_path, [], [], [], [])
     source = "def f():\n    return 1\nwith engine:\n    f()\n"
