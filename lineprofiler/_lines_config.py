@@ -91,7 +91,7 @@ def _read_table(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             content = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # of a folder that is none others will tell
         return {}
     import tomllib
 

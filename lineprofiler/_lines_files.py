@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lineprofiler._lines_view import View
     from lineprofiler.lines import FunctionStats, LineStats
 
-__all__ = ["check_writable", "json_text", "lprof_bytes", "write_whole"]
+__all__ = ["check_writable", "is_special", "json_text", "lprof_bytes", "write_whole"]
 
 FORMAT = "lineprofiler-lines"
 VERSION = 1
@@ -31,7 +31,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     What is there but is no regular file, as a pipe, is written to.
     """
     name = os.fsdecode(path)
-    if _is_special(name):
+    if is_special(name):
         with _naming(name), open(name, "wb") as file:
             file.write(content)
         return
@@ -47,12 +47,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     name = os.fsdecode(path)
     if os.path.isdir(name):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    if not _is_special(name):
+    if not is_special(name):
         with _naming(name), _beside(os.path.realpath(name)) as (file_number, _):
             os.close(file_number)
 
 
-def _is_special(name: str) -> bool:
+def is_special(name: str) -> bool:
     """Whether something is there that must not be replaced."""
     return os.path.exists(name) and not os.path.isfile(name)
 

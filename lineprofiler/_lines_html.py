@@ -64,19 +64,29 @@ def page(view: View) -> str:
         *(f"<p>{_shown(text)}</p>" for text in _lines_text.summary(view)),
         f'<p class="note">lineprofiler {_shown(_core.__version__)}. hits: how often the line was '
         "begun; self: time in it without other lines of the project that it called; total: with "
-        "them; wait: the part of total in which the thread was on no CPU. Grey lines have code "
-        "that was not reached in the block.</p>",
+        "them; wait: the part of total in which the thread was on no CPU; awaited: how long "
+        "coroutines were suspended in the line, in no other figure; at once: how many at most. The "
+        "warmer a line, the nearer its self is to that of the hottest line of the page. Within a "
+        "line: another function's part of it. Grey lines have code that was not reached in the "
+        "block.</p>",
     ]
     if files:
         parts += _hottest(view, files)
+    most_ns = max((line.self_ns for _, line in _places(view.functions)), default=0)
     for number, (file, functions) in enumerate(files.items()):
-        parts += _file(view, number, file, functions)
+        parts += _file(view, number, file, functions, most_ns)
     return "\n".join([*parts, "</body></html>", ""])
 
 
 def _shown(text: str) -> str:
     """Return a text as it may stand anywhere in the page."""
     return html.escape(show_text(text)[0])
+
+
+def _places(functions: list[FunctionStats]) -> Iterator[Place]:
+    for function in functions:
+        for line in function.line_stats.values():
+            yield function, line
 
 
 def _by_file(view: View) -> dict[str, list[FunctionStats]]:
@@ -139,7 +149,7 @@ def _hottest(view: View, files: dict[str, list[FunctionStats]]) -> list[str]:
         where = f"{view.shown_path(function.filename)}:{line.line_number} {function.function_name}"
         link = f'<a href="#f{numbers[function.filename]}-{line.line_number}">{_shown(where)}</a>'
         cells = [_cell(share), *_figures((function, line), most_ns, awaits)]
-        source = html.escape(_lines_text.source_cell(view, function, line.line_number)[0])
+        source = html.escape(_lines_text.source_cell(view, function, line.line_number)[0].lstrip())
         rows.append(
             f'<tr>{"".join(cells)}<td class="s">{link}</td><td class="s">{source}</td></tr>'
         )
@@ -158,7 +168,9 @@ def _table(rows: list[str]) -> list[str]:
 # ---- a file ----------------------------------------------------------------
 
 
-def _file(view: View, number: int, file: str, functions: list[FunctionStats]) -> list[str]:
+def _file(
+    view: View, number: int, file: str, functions: list[FunctionStats], most_ns: int
+) -> list[str]:
     source = view.source(file)
     problems = [view.problem(function) for function in functions]
     shown = bool(source.lines) and not any(problems)
@@ -166,19 +178,21 @@ def _file(view: View, number: int, file: str, functions: list[FunctionStats]) ->
     parts = [f"<h2>{_shown(view.shown_path(file))}</h2>"]
     if note:
         parts.append(f'<p class="note">{_shown(note)}</p>')
-    return parts + _table(list(_file_rows(view, number, functions, source if shown else None)))
+    rows = _file_rows(view, number, functions, source if shown else None, most_ns)
+    return parts + _table(list(rows))
 
 
 def _file_rows(
-    view: View, number: int, functions: list[FunctionStats], source: Source | None
+    view: View,
+    number: int,
+    functions: list[FunctionStats],
+    source: Source | None,
+    most_ns: int,
 ) -> Iterator[str]:
     places: dict[int, list[Place]] = {}
-    for function in functions:
-        for line in function.line_stats.values():
-            places.setdefault(line.line_number, []).append((function, line))
-    every = [line for at in places.values() for _, line in at]
-    most_ns = max(line.self_ns for line in every)
-    awaits = any(line.awaited_ns for line in every)
+    for function, line in _places(functions):
+        places.setdefault(line.line_number, []).append((function, line))
+    awaits = any(line.awaited_ns for _, line in _places(functions))
     never = _never_reached(view, functions, source, places)
     names = [*_lines_text.FIGURES, *(_lines_text.AWAITED if awaits else [])]
     yield _head(["line", *names, "source"])

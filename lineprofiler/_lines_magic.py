@@ -40,16 +40,18 @@ def _profile_cell(shell: Any, line: str, cell: str) -> Any:
     try:
         options = _read_options(line)
         profiler = LineProfiler(options["project"], functions=options["functions"])
-    except (OSError, TypeError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(
+            f"%%lineprofile: cannot use '{error.filename}': {error.strerror}"
+        ) from None
+    except (TypeError, ValueError) as error:
         raise UsageError(f"%%lineprofile: {error}") from None
-    body, last = _compile_cell(shell, cell)
-    value = None
+    code = _compile_cell(shell, cell)
     try:
         with profiler:
-            exec(body, shell.user_ns)
-            if last is not None:
-                value = eval(last, shell.user_ns)
+            exec(code, shell.user_ns)
     finally:
+        value = shell.user_ns.pop(_VALUE, None)
         if options["top"] is None:
             profiler.print_stats(stream=sys.stdout)
         else:
@@ -66,6 +68,8 @@ def _read_options(line: str) -> dict[str, Any]:
     words = shlex.split(line)
     while words:
         option = words.pop(0)
+        if not option.startswith("-"):
+            raise ValueError(f"{option!r} is no option: what is to run goes on the lines below")
         name = option.removeprefix("--")
         if not option.startswith("--") or name not in options:
             near = _nearest.did_you_mean(
@@ -89,16 +93,22 @@ def _read_options(line: str) -> dict[str, Any]:
     return options
 
 
-def _compile_cell(shell: Any, cell: str) -> tuple[CodeType, CodeType | None]:
-    """Compile the cell under a name of its own; its last expression apart, to be shown."""
+# Where a cell puts the value of its last expression, which is to be shown.
+_VALUE = "__lineprofile_value__"
+
+
+def _compile_cell(shell: Any, cell: str) -> CodeType:
+    """Compile the cell under a name of its own."""
     text = shell.transform_cell(cell)
-    name = shell.compile.cache(text, shell.execution_count, raw_code=cell)
+    # The number of this cell: execution_count is that of the next one in some versions.
+    name = shell.compile.cache(text, shell.displayhook.prompt_count, raw_code=cell)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
     _refuse_await(tree, name)
-    last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not cell.rstrip().endswith(";"):
-        last = compile(ast.Expression(tree.body.pop().value), name, "eval")
-    return compile(tree, name, "exec"), last
+        last = tree.body[-1]
+        target = ast.copy_location(ast.Name(_VALUE, ast.Store()), last)
+        tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+    return compile(tree, name, "exec")
 
 
 def _refuse_await(tree: ast.Module, name: str) -> None:

@@ -296,6 +296,7 @@ def _make_profiler(asked: _Asked) -> LineProfiler:
 def _check_outputs(asked: _Asked) -> None:
     from lineprofiler import _lines_files
 
+    others: dict[str, str] = {}
     for name in ("html", "lprof", "json"):
         path = getattr(asked, name)
         if path is not None:
@@ -304,7 +305,11 @@ def _check_outputs(asked: _Asked) -> None:
             except OSError as error:
                 raise _UsageError(f"cannot write '{path}': {error.strerror}") from None
             # The program may go to another folder.
-            setattr(asked, name, os.path.abspath(path))
+            whole = os.path.abspath(path)
+            setattr(asked, name, whole)
+            other = others.setdefault(os.path.realpath(whole), name)
+            if other != name and not _lines_files.is_special(whole):
+                raise _UsageError(f"--{other} and --{name} would both write '{path}'")
 
 
 def _import_for_the_end(asked: _Asked) -> None:
@@ -315,6 +320,7 @@ def _import_for_the_end(asked: _Asked) -> None:
     import dis  # noqa: F401
     import io  # noqa: F401
     import linecache  # noqa: F401
+    import textwrap  # noqa: F401
     import tokenize  # noqa: F401
     import warnings  # noqa: F401
 

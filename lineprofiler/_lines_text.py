@@ -40,6 +40,9 @@ __all__ = [
 BACKENDS = {"monitoring": "sys.monitoring", "settrace": "a trace function"}
 ORDERS = ("time", "hits", "line")
 TAB = 8
+SOURCE_LEAST = 32
+WHERE_LEAST = 24
+"""Columns of a line's source, and of its place, that are shown in any case."""
 
 
 class Chosen:
@@ -127,27 +130,62 @@ def source_cell(view: View, function: FunctionStats, number: int) -> Cell:
     return show_text(view.source(function.filename).line(number).rstrip().expandtabs(TAB))
 
 
-def _rows(rows: Sequence[Sequence[Cell]], left: Iterable[int] = ()) -> list[str]:
-    """Lay out a table: columns two apart, the last one and those named at the left."""
+def _rows(rows: Sequence[Sequence[Cell]], width: int, left: Iterable[int] = ()) -> list[str]:
+    """Lay out a table: columns two apart, the last one and those named at the left.
+
+    The last one is cut where the rows would be longer than the width, but not below some columns.
+    """
     n = len(rows[0])
     widths = [max(row[i][1] for row in rows) for i in range(n)]
+    room = max(SOURCE_LEAST, width - sum(widths[:-1]) - 2 * (n - 1))
     lefts = {*left, n - 1}
     lines = []
     for row in rows:
         cells = []
-        for i, (text, columns) in enumerate(row):
+        for i, (text, columns) in enumerate([*row[:-1], _cut(row[-1], room)]):
             space = " " * (widths[i] - columns)
             cells.append(text + space if i in lefts else space + text)
         lines.append("  ".join(cells).rstrip())
     return lines
 
 
+def _cut(cell: Cell, columns: int) -> Cell:
+    """Return what fits, with an ellipsis if that is not all."""
+    text, taken = cell
+    if taken <= columns:
+        return cell
+    text = text[: columns - 1]
+    while (taken := show_text(text)[1]) > columns - 1:
+        text = text[:-1]
+    return f"{text}…", taken + 1
+
+
+def _cut_front(text: str, columns: int) -> Cell:
+    """Return its end, with an ellipsis before it if that is not all."""
+    text, taken = show_text(text)
+    if taken <= columns:
+        return text, taken
+    text = text[1 - columns :]
+    while (taken := show_text(text)[1]) > columns - 1:
+        text = text[1:]
+    return f"…{text}", taken + 1
+
+
 # ---- pages -----------------------------------------------------------------
 
 
-def summary(view: View) -> list[str]:
-    """Return the lines at the head of each page: how long, how exact, what to know."""
+def summary(view: View, width: int | None = None) -> list[str]:
+    """Return the lines at the head of each page: how long, how exact, what to know.
+
+    Sentences are wrapped to the width, if any; paths are not.
+    """
+    import textwrap
+
     totals = view.totals
+    if view.switched_off is not None:
+        return [f"Nothing was measured: LINEPROFILER_ENABLED is {view.switched_off!r}."]
+    if not totals["wall_ns"] and not view.running:
+        return ["Nothing was measured yet."]
     overhead = duration(max(0, totals["overhead_ns"]))
     head = f"Block {duration(totals['wall_ns'])}"
     head += f", of which ~{overhead} were the profiler's own and are in no figure below"
@@ -155,23 +193,29 @@ def summary(view: View) -> list[str]:
     lines = [head, f"Measured by {BACKENDS[totals['backend']]} in {folder}"]
     if view.region is not None:
         lines.append(f"Only what was done in the region {show_text(view.region)[0]}")
-    return lines + [text for _, text in view.caveats()]
+    for _, text in view.caveats():
+        lines += textwrap.wrap(text, width) if width else [text]
+    return lines
 
 
-def _nothing(view: View) -> str:
+def _nothing(view: View) -> list[str]:
+    """Return why there are no figures, where the head does not say so."""
+    if not view.totals["wall_ns"]:
+        return []
     where = show_text(view.folder)[0]
     what = "no function that matches" if view.globs else "no code below"
     named = _nearest.listing(view.globs) if view.globs else where
-    return f"No figures: {what} {named} was run in the block."
+    return ["", f"No figures: {what} {named} was run in the block."]
 
 
 def _page(lines: list[str]) -> str:
-    return "\n".join(lines) + "\n"
+    """Return them with a blank line behind, as another page may follow."""
+    return "\n".join([*lines, "", ""])
 
 
-def functions_text(view: View, chosen: Chosen) -> str:
+def functions_text(view: View, chosen: Chosen, width: int) -> str:
     """Return the lines of each function."""
-    lines = summary(view)
+    lines = summary(view, width)
     shown = [(function, _shown_lines(function, chosen)) for function in view.functions]
     shown = [pair for pair in shown if pair[1]]
     if chosen.sort_by == "time":
@@ -179,11 +223,11 @@ def functions_text(view: View, chosen: Chosen) -> str:
     elif chosen.sort_by == "hits":
         shown.sort(key=lambda pair: -sum(line.hits for line in pair[1]))
     if not view.functions:
-        lines += ["", _nothing(view)]
+        lines += _nothing(view)
     elif not shown:
-        lines += ["", "No line took as long."]
+        lines += ["", "No line took as long." if chosen.n != 0 else "No line was asked for."]
     for function, some in shown:
-        lines += ["", *_function(view, function, some)]
+        lines += ["", *_function(view, function, some, width)]
     return _page(lines)
 
 
@@ -200,7 +244,7 @@ def _calls(n: int) -> str:
     return f"{n:,} call{'' if n == 1 else 's'}, " if n else ""
 
 
-def _function(view: View, function: FunctionStats, lines: list[LineStats]) -> list[str]:
+def _function(view: View, function: FunctionStats, lines: list[LineStats], width: int) -> list[str]:
     name, _ = show_text(function.function_name)
     where, _ = show_text(f"{view.shown_path(function.filename)}:{function.first_line}")
     title = f"{name}  {where}  {_calls(function.calls)}{duration(function.wall_ns)}"
@@ -210,11 +254,16 @@ def _function(view: View, function: FunctionStats, lines: list[LineStats]) -> li
     awaits = _awaits(lines)
     names = ["line", *FIGURES, *(AWAITED if awaits else []), "source"]
     rows = [[_plain(name) for name in names]]
-    for line in lines:
+    sources = [source_cell(view, function, line.line_number) for line in lines]
+    indent = min((_indent(text) for text, _ in sources if text), default=0)
+    for line, (text, columns) in zip(lines, sources, strict=True):
         cells = [str(line.line_number), *_figures(line, awaits)]
-        source = source_cell(view, function, line.line_number)
-        rows.append([*map(_plain, cells), source])
-    return [title, *_rows(rows)]
+        rows.append([*map(_plain, cells), (text[indent:], max(0, columns - indent))])
+    return [title, *_rows(rows, width)]
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
 
 
 # ---- the hottest lines -----------------------------------------------------
@@ -249,20 +298,29 @@ def top_places(view: View, chosen: Chosen) -> list[Place]:
     return hottest if chosen.sort_by == "time" else sorted(hottest, key=_by_line)
 
 
-def top_text(view: View, chosen: Chosen) -> str:
+def top_text(view: View, chosen: Chosen, width: int) -> str:
     """Return the hottest lines of all functions."""
-    lines = summary(view)
+    lines = summary(view, width)
     if not view.functions:
-        return _page([*lines, "", _nothing(view)])
+        return _page([*lines, *_nothing(view)])
     places = top_places(view, chosen)
     awaits = _awaits(line for _, line in places)
     names = ["share", "self", "total", "hits", "wait", *(AWAITED if awaits else [])]
-    rows = [[_plain(name) for name in [*names, "where", "source"]]]
+    rows = [[_plain(name) for name in names]]
     all_ns = view.self_ns
-    for function, line in places:
-        rows.append(_top_row(view, function, line, all_ns, awaits))
+    for _, line in places:
+        hits, own, total, *others = _figures(line, awaits)
+        cells = [_share(line.self_ns, all_ns), own, total, hits, *others]
+        rows.append(list(map(_plain, cells)))
+    room = width - sum(max(row[i][1] for row in rows) + 2 for i in range(len(names)))
+    rows[0] += [_plain("where"), _plain("source")]
+    for row, (function, line) in zip(rows[1:], places, strict=True):
+        source, columns = source_cell(view, function, line.line_number)
+        indent = _indent(source)
+        where = _where(view, function, line, max(WHERE_LEAST, room - 2 - SOURCE_LEAST))
+        row += [where, (source[indent:], columns - indent)]
     rows += _totals(view, [line for _, line in places], all_ns, len(names))
-    return _page([*lines, "", *_rows(rows, left=[len(names)])])
+    return _page([*lines, "", *_rows(rows, width, left=[len(names)])])
 
 
 def _lines(n: int, which: str = "") -> str:
@@ -273,16 +331,14 @@ def _share(ns: int, all_ns: int) -> str:
     return show_share(ns / all_ns) if all_ns else ""
 
 
-def _top_row(
-    view: View, function: FunctionStats, line: LineStats, all_ns: int, awaits: bool
-) -> list[Cell]:
-    hits, own, total, *others = _figures(line, awaits)
-    where = f"{view.shown_path(function.filename)}:{line.line_number} {function.function_name}"
-    return [
-        *map(_plain, [_share(line.self_ns, all_ns), own, total, hits, *others]),
-        show_text(where),
-        source_cell(view, function, line.line_number),
-    ]
+def _where(view: View, function: FunctionStats, line: LineStats, most: int) -> Cell:
+    """Return file, line and function; of each the end if they take more columns than that."""
+    place, columns = show_text(f"{view.shown_path(function.filename)}:{line.line_number}")
+    name, more = show_text(function.function_name)
+    if columns + 1 + more > most:
+        place, columns = _cut_front(place, max(most // 2, most - 1 - more))
+        name, more = _cut_front(name, most - 1 - columns)
+    return f"{place} {name}", columns + 1 + more
 
 
 def _totals(view: View, shown: list[LineStats], all_ns: int, n_figures: int) -> list[list[Cell]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from lineprofiler import _lines_source
 from lineprofiler._record import _Record
@@ -31,6 +32,16 @@ def wait_share(figures: LineStats | FunctionStats) -> float | None:
     return figures.wait_ns / figures.wall_ns
 
 
+def _cell_name(file: str) -> str:
+    """Return what a notebook calls the cell that is kept under a file's name: In[3]; "": none."""
+    ipython = sys.modules.get("IPython")
+    try:
+        found: Any = ipython.get_ipython().compile.format_code_name(file)  # type: ignore[union-attr]
+        return str(found[1])
+    except (AttributeError, IndexError, TypeError):  # no shell, another version's, or no cell
+        return ""
+
+
 class View(_Record):
     """The figures at one moment."""
 
@@ -43,6 +54,7 @@ class View(_Record):
         "running",
         "signatures",
         "sources",
+        "switched_off",
         "totals",
     )
     folder: str
@@ -57,6 +69,8 @@ class View(_Record):
     signatures: dict[str, Signature | None]
     sources: dict[str, Source]
     """Those that were read."""
+    switched_off: str | None
+    """What LINEPROFILER_ENABLED was where it forbade to measure."""
     totals: dict[str, Any]
 
     def source(self, file: str) -> Source:
@@ -73,12 +87,12 @@ class View(_Record):
         return self.problems[key]
 
     def shown_path(self, file: str) -> str:
-        """Return a file's path, below the project's folder if it is there."""
+        """Return a file's path, below the project's folder if it is there; of a cell, its name."""
         folder = os.path.realpath(self.folder)
         for path in (file, os.path.realpath(file) if os.path.isabs(file) else file):
             if path.startswith(folder.rstrip("/") + "/"):
                 return os.path.relpath(path, folder)
-        return file
+        return _cell_name(file) or file
 
     @property
     def self_ns(self) -> int:

@@ -198,6 +198,8 @@ class LineProfiler(_core.LineEngine):
     what it should be.
     """
 
+    _folder = ""
+
     def __init__(
         self,
         project_folder: str | os.PathLike[str] | None = None,
@@ -217,6 +219,7 @@ class LineProfiler(_core.LineEngine):
         super().__init__(folder, _lines_config.outside_folders(), **globs)
         self._folder = folder
         self._functions = globs["functions"]
+        self._switched_off: str | None = None
         self._signatures: dict[str, Signature | None] = {}
         _heed_forks()
 
@@ -226,6 +229,8 @@ class LineProfiler(_core.LineEngine):
         return self._folder
 
     def __repr__(self) -> str:
+        if not self._folder:
+            return "<LineProfiler, without its __init__()>"
         state = "running" if self.running else "not running"
         return f"<LineProfiler of {_nearest.short_repr(self._folder)}, {state}>"
 
@@ -288,14 +293,15 @@ class LineProfiler(_core.LineEngine):
         top_n_lines: of each function, only so many lines, those with the most total time.
         sort_by: "line", the order of the source; "time", the total time; or "hits". Functions
         are in that order too.
-        stream: a text file to print to, instead of standard output.
+        stream: a text file to print to, instead of standard output. Lines are as long as its
+        terminal is wide, elsewhere up to 100 columns; what of the source is cut off ends in "…".
         region: as in get_stats().
         """
         from lineprofiler import _lines_text
 
         chosen = _lines_text.Chosen(min_time_us, top_n_lines, sort_by)
-        text = _lines_text.functions_text(self._view(region), chosen)
-        _print(text, stream)
+        stream = _text_file("stream", sys.stdout if stream is None else stream)
+        _print(_lines_text.functions_text(self._view(region), chosen, _width(stream)), stream)
 
     def print_global_top_stats(
         self,
@@ -317,8 +323,8 @@ class LineProfiler(_core.LineEngine):
         from lineprofiler import _lines_text
 
         chosen = _lines_text.Chosen(min_time_us, top_n, sort_by, name="top_n")
-        text = _lines_text.top_text(self._view(region), chosen)
-        _print(text, stream)
+        stream = _text_file("stream", sys.stdout if stream is None else stream)
+        _print(_lines_text.top_text(self._view(region), chosen, _width(stream)), stream)
 
     # ---- files
 
@@ -339,6 +345,8 @@ class LineProfiler(_core.LineEngine):
         """
         from lineprofiler import _lines_files
 
+        if to is None or not isinstance(to, str | bytes | os.PathLike):
+            _text_file("to", to, "a path or ")
         results = self.results()
         paths = sorted({path[:n] for _, _, _, path, *_ in results for n in range(1, len(path) + 1)})
         regions = [(path, self._functions_in(results, path)) for path in paths]
@@ -388,10 +396,11 @@ class LineProfiler(_core.LineEngine):
             functions=functions,
             globs=self._functions,
             problems={},
-            region="/".join(region) if isinstance(region, tuple) else region,
+            region="/".join(region) or None if isinstance(region, tuple) else region,
             running=self.running,
             signatures=self._signatures,
             sources={},
+            switched_off=self._switched_off,
             totals=totals,
         )
 
@@ -467,12 +476,34 @@ def _check_region(results: list[Any], region: Region) -> None:
     raise ValueError(f"no region {region!r}{near}")
 
 
+def _text_file(name: str, given: TextIO | None, other: str = "") -> TextIO | None:
+    """Return an argument if one can write text to it; None, which prints nothing, as it is."""
+    import io
+
+    is_binary = isinstance(given, io.RawIOBase | io.BufferedIOBase)
+    if given is not None and (is_binary or not hasattr(given, "write")):
+        raise TypeError(f"{name} must be {other}an open text file, not {type(given).__name__}")
+    return given
+
+
+def _width(stream: TextIO | None) -> int:
+    """Return how long lines may be there."""
+    try:
+        if stream is not None and stream.isatty():
+            return max(80, os.get_terminal_size(stream.fileno()).columns)
+    except (AttributeError, OSError, ValueError):
+        pass
+    return 100
+
+
 def _print(text: str, stream: TextIO | None) -> None:
     """Print it; what the stream's encoding does not have becomes question marks."""
-    stream = sys.stdout if stream is None else stream
     encoding = getattr(stream, "encoding", None)
-    if encoding:
-        text = text.encode(encoding, "replace").decode(encoding)
+    if isinstance(encoding, str):
+        import contextlib
+
+        with contextlib.suppress(LookupError):  # a name of its own, which it may know
+            text = text.encode(encoding, "replace").decode(encoding)
     print(text, end="", file=stream)
 
 
@@ -520,7 +551,10 @@ def start_profiling(
 
         project_folder = _lines_config.find_project(sys._getframe(1).f_code.co_filename)
     made = LineProfiler(project_folder, include=include, exclude=exclude, functions=functions)
-    if os.environ.get("LINEPROFILER_ENABLED", "1").strip().lower() not in _OFF:
+    enabled = os.environ.get("LINEPROFILER_ENABLED", "1")
+    if enabled.strip().lower() in _OFF:
+        made._switched_off = enabled
+    else:
         made.__enter__()
     _started = made
     return made

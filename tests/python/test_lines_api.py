@@ -531,6 +531,16 @@ def test_a_wrong_folder(tmp_path: Path) -> None:
         LineProfiler(tmp_path, include=[3])  # type: ignore[list-item]
 
 
+def test_a_file_in_the_place_of_a_folder(project: Project) -> None:
+    path = project.write("mod.py", PROGRAM)
+    with pytest.raises(NotADirectoryError, match=re.escape(repr(str(path)))):
+        LineProfiler(path)
+
+
+def test_one_that_was_not_made() -> None:
+    assert repr(LineProfiler.__new__(LineProfiler)) == "<LineProfiler, without its __init__()>"
+
+
 def test_a_path_of_any_kind(project: Project) -> None:
     for folder in (str(project.folder), os.fsencode(project.folder), project.folder):
         assert LineProfiler(folder).project_folder == str(project.folder)  # type: ignore[arg-type]

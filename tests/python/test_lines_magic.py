@@ -48,7 +48,8 @@ def test_a_cell_is_measured(shell: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert result.success
     assert result.result == 4
     assert shell.user_ns["x"] == 3
-    assert re.search(r"(?m)^nap  \S+:2  5 calls, \d+\.\dms$", out)
+    assert re.search(r"(?m)^nap  In\[1\]:2  5 calls, \d+\.\dms$", out), "as the notebook names it"
+    assert "<module>  In[2]:1  1 call, " in out
     assert re.search(r"(?m)^ +3 +5 +(\d+\.\dms) +\1 +>?\d\d% +time\.sleep\(0\.02\)$", out)
     assert re.search(r"(?m)^ +3 +4 .* +nap\(\)$", out)
     assert re.search(r"(?m) +x \+ nap\(\)$", out)
@@ -63,7 +64,8 @@ def test_options(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
         ("--tpo 3", "unknown option '--tpo'; did you mean --top?"),
         ("--top", "option --top needs a value"),
         ("--top x", "--top needs a number, not 'x'"),
-        ("--project nowhere", "nowhere"),
+        ("--project nowhere", "nowhere': No such file or directory"),
+        ("nap()", "'nap()' is no option: what is to run goes on the lines below"),
     ):
         result, out, err = cell(shell, f"%%lineprofile {line}\ny = 1", capsys)
         assert not result.success

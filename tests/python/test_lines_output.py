@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import html
 import html.parser
 import io
@@ -9,19 +10,23 @@ import json
 import linecache
 import os
 import pickle
+import pty
 import re
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lineprofiler import LineProfiler, _core
+from lineprofiler import LineProfiler, _core, start_profiling, stop_profiling
+from lineprofiler._core import show_text
 from lineprofiler.accounting import decode_text
 from lines import Project, load, only
 
@@ -112,7 +117,7 @@ def test_columns_stand_under_their_names_N2(profiler: LineProfiler) -> None:
         for line in (first, second):
             assert line[end - 1] not in " "
             assert line[end : end + 2] == "  "
-    assert head.index("source") == first.index("    time.sleep") == second.index("    return 1")
+    assert head.index("source") == first.index("time.sleep") == second.index("return 1")
 
 
 def test_which_lines_and_in_which_order_N2(profiler: LineProfiler) -> None:
@@ -124,6 +129,7 @@ def test_which_lines_and_in_which_order_N2(profiler: LineProfiler) -> None:
     assert "No line took as long." in printed(profiler.print_stats, 1e9)
     assert len(rows(printed(profiler.print_stats, 0, 1), "work ")) == 1
     assert printed(profiler.print_stats, 0, 0).count("source") == 0
+    assert "No line was asked for." in printed(profiler.print_stats, 0, 0)
     lines = [int(row[0]) for row in rows(printed(profiler.print_stats, sort_by="line"), "work ")]
     assert lines == sorted(lines) == [8, 9, 10]
 
@@ -144,15 +150,16 @@ def test_the_hottest_lines_N2(profiler: LineProfiler) -> None:
     text = printed(profiler.print_global_top_stats)
     lines = text.split("\n")
     at = next(i for i, line in enumerate(lines) if line.split()[:2] == ["share", "self"])
-    table = lines[at + 1 : -1]
+    assert lines[-2:] == ["", ""], "a blank line, as another table may follow"
+    table = lines[at + 1 : -2]
     assert "mod.py:4 nap" in table[0]
     assert "time.sleep(0.02)" in table[0]
     assert len(table) == 6
     assert table[-1].split()[0] == "100.0%"
     assert table[-1].endswith("all 5 lines, all threads")
     few = printed(profiler.print_global_top_stats, 2).split("\n")
-    assert few[-3].endswith("3 other lines")
-    assert few[-2].endswith("all 5 lines, all threads")
+    assert few[-4].endswith("3 other lines")
+    assert few[-3].endswith("all 5 lines, all threads")
     by_line = printed(profiler.print_global_top_stats, sort_by="line")
     places = re.findall(r"mod\.py:(\d+)", by_line)
     assert places == ["4", "5", "8", "9", "10"]
@@ -179,6 +186,91 @@ def test_a_stream_that_cannot_show_all_N2(project: Project) -> None:
     assert "return 'é'" in raw.getvalue().decode("latin-1")
 
 
+LONG = """
+    def a_function_with_a_name_that_is_longer_than_most_of_them_are():
+        return sum([len("a text that takes so much room that the line of it"), len("does not fit")])
+    def short():
+        if True:
+            total = "文" * 60 and "a line of a wide script, cut at the same place as the others are"
+        return a_function_with_a_name_that_is_longer_than_most_of_them_are()
+    """
+
+
+def test_no_table_is_wider_than_100_columns(project: Project) -> None:
+    module = project.load("a_package_with_a_long_name/with_a_long_module.py", LONG)
+    with project.profiler() as profiler:
+        module.short()
+    text, top = printed(profiler.print_stats), printed(profiler.print_global_top_stats)
+    for table in (text, top):
+        rows_of_figures = re.findall(r"(?m)^ .*", table)
+        assert len(rows_of_figures) >= 4
+        assert max(show_text(row)[1] for row in rows_of_figures) == 100
+    assert re.search(r'return sum\(\[len\("a text that takes so much room .*…$', text, re.MULTILINE)
+    assert re.search(r" …\w+_long_module\.py:3 …\w+_are  return sum\(.*…$", top, re.MULTILINE)
+
+
+def test_lines_of_a_function_keep_their_indentation_only_within_it(project: Project) -> None:
+    module = project.load("mod.py", LONG)
+    with project.profiler() as profiler:
+        module.short()
+    text = printed(profiler.print_stats)
+    text = text[text.index("\nshort ") :]
+    column = re.search(r"(?m)^.*(?=if True:$)", text)
+    assert column is not None
+    at = column.end() - column.start()
+    sources = [line[at:] for line in text.split("\n") if line[at:]]
+    assert [source.split(" = ")[0][:12] for source in sources] == [
+        "source",
+        "if True:",
+        "    total",
+        "return a_fun",
+    ]
+
+
+def test_a_terminal_s_width_is_used(project: Project) -> None:
+    module = project.load("mod.py", LONG)
+    with project.profiler() as profiler:
+        module.short()
+    theirs, ours = pty.openpty()
+    with open(ours, "w", encoding="utf-8") as stream:
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 220, 0, 0))
+        profiler.print_stats(stream=stream)
+        stream.flush()
+        text = os.read(theirs, 100_000).decode()
+    os.close(theirs)
+    assert 'len("does not fit")])' in text
+    assert 'len("does not fit")])' not in printed(profiler.print_stats)
+
+
+@pytest.mark.parametrize("encoding", ["no-such-codec", 7, None])
+def test_a_stream_of_an_unknown_encoding(profiler: LineProfiler, encoding: object) -> None:
+    class Odd(io.StringIO):
+        @property
+        def encoding(self) -> Any:
+            return encoding
+
+    stream = Odd()
+    profiler.print_stats(stream=stream)
+    assert stream.getvalue() == printed(profiler.print_stats)
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO(), "x.txt", 1], ids=["binary", "path", "number"])
+def test_a_stream_that_takes_no_text(profiler: LineProfiler, stream: Any) -> None:
+    for call in (profiler.print_stats, profiler.print_global_top_stats):
+        with pytest.raises(TypeError, match=r"^stream must be an open text file, not "):
+            call(stream=stream)
+    if not isinstance(stream, str):
+        with pytest.raises(TypeError, match=r"^to must be a path or an open text file, not "):
+            profiler.to_json(stream)
+
+
+def test_without_standard_output_nothing_is_printed(
+    profiler: LineProfiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    profiler.print_stats()
+
+
 def test_regions_are_printed(project: Project) -> None:
     module = project.load("mod.py", PROGRAM)
     with project.profiler() as profiler:
@@ -189,6 +281,29 @@ def test_regions_are_printed(project: Project) -> None:
     assert "Only what was done in the region sel\ufffdect\n" in text
     assert re.search(r"(?m)^nap  mod\.py:3  1 call, ", text)
     assert re.search(r"(?m)^nap  mod\.py:3  2 calls, ", printed(profiler.print_stats))
+
+
+def test_the_path_of_no_region_is_the_whole(profiler: LineProfiler) -> None:
+    assert printed(profiler.print_stats, region=()) == printed(profiler.print_stats)
+
+
+def test_nothing_was_measured(project: Project, tmp_path: Path) -> None:
+    profiler = project.profiler()
+    for call in (profiler.print_stats, profiler.print_global_top_stats):
+        assert printed(call) == "Nothing was measured yet.\n\n"
+    profiler.to_html(tmp_path / "x.html")
+    assert "Nothing was measured yet." in (tmp_path / "x.html").read_text()
+
+
+def test_it_is_told_that_measuring_is_switched_off(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEPROFILER_ENABLED", "No")
+    profiler = start_profiling(project.folder)
+    assert stop_profiling() is profiler
+    assert printed(profiler.print_stats) == (
+        "Nothing was measured: LINEPROFILER_ENABLED is 'No'.\n\n"
+    )
 
 
 def test_nothing_was_run(project: Project) -> None:

@@ -166,7 +166,7 @@ def test_a_summary_N6(folder: Path, start: list[str]) -> None:
     table = lines[lines.index("", 2) + 1 :]
     assert "script.py:4 nap" in table[1]
     assert "time.sleep(0.02)" in table[1]
-    assert len(table) == 1 + 3 + 2 + 1
+    assert len(table) == 1 + 3 + 2 + 2
     assert run(["--top=0", "script.py"], folder, start).stderr == ""
 
 
@@ -378,6 +378,8 @@ def test_a_forked_child_prints_no_summary_N6(folder: Path) -> None:
         (["--html", "no/x.html", "script.py"], "cannot write 'no/x.html': No such file or "
                                                "directory"),
         (["--json", ".", "script.py"], "cannot write '.': Is a directory"),
+        (["--html", "x", "--json", "./x", "script.py"], "--html and --json would both write './x'"),
+        (["--project", "script.py", "script.py"], "no project folder 'script.py': Not a directory"),
         (["--project", "no", "script.py"], "no project folder 'no': No such file or directory"),
         (["a\nb\x1b[2J.py"], "can't open file 'a\ufffdb\ufffd[2J.py': No such file or directory"),
     ],
