@@ -312,14 +312,15 @@ def top_text(view: View, chosen: Chosen, width: int) -> str:
         hits, own, total, *others = _figures(line, awaits)
         cells = [_share(line.self_ns, all_ns), own, total, hits, *others]
         rows.append(list(map(_plain, cells)))
-    room = width - sum(max(row[i][1] for row in rows) + 2 for i in range(len(names)))
+    totals = _totals(view, [line for _, line in places], all_ns, len(names))
+    room = width - sum(max(row[i][1] for row in rows + totals) + 2 for i in range(len(names)))
     rows[0] += [_plain("where"), _plain("source")]
     for row, (function, line) in zip(rows[1:], places, strict=True):
         source, columns = source_cell(view, function, line.line_number)
         indent = _indent(source)
         where = _where(view, function, line, max(WHERE_LEAST, room - 2 - SOURCE_LEAST))
         row += [where, (source[indent:], columns - indent)]
-    rows += _totals(view, [line for _, line in places], all_ns, len(names))
+    rows += totals
     return _page([*lines, "", *_rows(rows, width, left=[len(names)])])
 
 
