@@ -288,6 +288,8 @@ def _make_profiler(asked: _Asked) -> LineProfiler:
     try:
         return LineProfiler(folder, functions=asked.functions or None)
     except OSError as error:
+        if error.filename != os.path.abspath(folder):
+            raise _UsageError(f"cannot read '{error.filename}': {error.strerror}") from None
         raise _UsageError(f"no project folder '{folder}': {error.strerror}") from None
     except (TypeError, ValueError) as error:
         raise _UsageError(str(error)) from None

@@ -206,7 +206,7 @@ def test_no_table_is_wider_than_100_columns(project: Project) -> None:
         assert len(rows_of_figures) >= 4
         assert max(show_text(row)[1] for row in rows_of_figures) == 100
     assert re.search(r'return sum\(\[len\("a text that takes so much room .*…$', text, re.MULTILINE)
-    assert re.search(r" …\w+_long_module\.py:3 …\w+_are  return sum\(.*…$", top, re.MULTILINE)
+    assert re.search(r" …\S+:3 …\w+_are  return sum\(.*…$", top, re.MULTILINE)
 
 
 def test_lines_of_a_function_keep_their_indentation_only_within_it(project: Project) -> None:
@@ -617,6 +617,20 @@ def test_lines_that_were_never_reached_N6(project: Project, tmp_path: Path) -> N
         module.f(0)
     rows_of = page_of(profiler, tmp_path / "page.html").rows
     assert not [name for name, (kind, _) in rows_of.items() if kind == "never"]
+
+
+def test_heat_is_the_same_for_all_files_N6(project: Project, tmp_path: Path) -> None:
+    hot = project.load("hot.py", "import time\ndef nap():\n    time.sleep(0.2)\n")
+    cold = project.load("cold.py", "def f():\n    return 1\n")
+    with project.profiler() as profiler:
+        hot.nap()
+        cold.f()
+    profiler.to_html(tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text()
+    files = page[page.index("<h2>cold.py</h2>") :].split("<h2>hot.py</h2>")
+    heats = [re.findall(r"--share:([\d.]+)", file) for file in files]
+    assert max(map(float, heats[1])) == 0.75
+    assert max(map(float, heats[0])) < 0.4
 
 
 def test_several_figures_of_one_line_N6(project: Project, tmp_path: Path) -> None:

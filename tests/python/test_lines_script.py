@@ -405,6 +405,11 @@ def test_a_wrong_pyproject_is_one_line(folder: Path, start: list[str]) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert line.endswith("has no key 'function'; did you mean 'functions'?")
+    (folder / "pyproject.toml").unlink()
+    (folder / "pyproject.toml").mkdir()
+    done = run(["script.py"], folder, start)
+    path = folder / "pyproject.toml"
+    assert done.stderr == f"lineprofiler run: cannot read '{path}': Is a directory\n"
 
 
 @STARTS
