@@ -229,8 +229,9 @@ static int refuse_to_start(void)
 #endif
     if (!lp_lines_running)
         return 0;
-    PyErr_SetString(PyExc_RuntimeError, "a LineProfiler is running already: leave its block first, or start the program "
-                                        "without 'lineprofiler run'");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a LineProfiler is running already: leave its block first, or start the program "
+                    "without 'lineprofiler run'");
     return -1;
 }
 

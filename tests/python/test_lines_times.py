@@ -236,7 +236,8 @@ def test_a_blocking_queue_waits_N5(program: Callable[[str], Program]) -> None:
         .run()
         .lines()
     )
-    assert near(lines[6].wall_ns, 100, LATE_MS)
+    # The timer may run before this thread waits for it.
+    assert near(lines[5].wall_ns + lines[6].wall_ns, 100, 2 * LATE_MS)
     assert lines[6].cpu_ns < 0.1 * lines[6].wall_ns
 
 
