@@ -114,6 +114,12 @@ class View(_Record):
                 "beginning: the machine was busy, and times of short lines are rough."
             )
             found.append(("costs", text))
+        if self.totals["calls_missed"]:
+            text = (
+                "Another tool changed how the interpreter runs frames: calls that other code made "
+                "meanwhile may be missing."
+            )
+            found.append(("evaluator", text))
         if self.totals["backend"] == "settrace":
             text = "Threads that ran before the block are not seen before Python 3.12."
             found.append(("threads", text))

@@ -80,11 +80,10 @@ static void gone(void *extra)
     for (struct lp_lines_code *known = holder ? holder->first : NULL, *next; known; known = next) {
         struct lp_lines_engine *engine = known->engine;
         next = known->next_of_code;
-        for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next) {
+        for (struct lp_lines_thread *thread = engine->threads; thread; thread = thread->next)
             lp_lines_stack_forget(&thread->stack, known->code);
-            if (thread->outside == known->code)
-                thread->outside = NULL;
-        }
+        if (lp_lines_seen_of(engine, known->code)->code == known->code)
+            lp_lines_seen_of(engine, known->code)->code = NULL;
         lp_lines_waits_forget(&engine->waits, known->code);
         known->code = NULL;
         known->next_of_code = NULL;
@@ -274,6 +273,21 @@ struct lp_lines_code *lp_lines_code_of(struct lp_lines_engine *engine, PyCodeObj
     return known ? known : find_out(engine, code, holder);
 }
 
+struct lp_lines_code *lp_lines_code_see(struct lp_lines_thread *thread, PyCodeObject *code)
+{
+    struct lp_lines_engine *engine = thread->engine;
+    struct lp_lines_code *known = lp_lines_code_known(engine, code);
+    if (!known) {
+        uint64_t from_ns = lp_wall_ns();
+        known = lp_lines_code_of(engine, code);
+        thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+    }
+    if (!known)
+        return NULL;
+    *lp_lines_seen_of(engine, code) = (struct lp_lines_seen){code, known->inside ? known : NULL};
+    return known->inside ? known : NULL;
+}
+
 /* --- tables --- */
 
 struct lp_lines_table *lp_lines_table_of(struct lp_lines_code *code, const struct lp_lines_thread *thread)
@@ -333,6 +347,7 @@ void lp_lines_codes_judge_anew(struct lp_lines_engine *engine, PyObject *file)
     struct lp_lines_code **link = &engine->codes, *known;
     if (PyDict_DelItem(engine->verdicts, file) < 0)
         PyErr_Clear(); /* nothing was said */
+    memset(engine->seen, 0, sizeof engine->seen);
     while ((known = *link) != NULL) {
         if (PyUnicode_Compare(known->file, file) != 0) {
             link = &known->next;
@@ -347,6 +362,7 @@ void lp_lines_codes_judge_anew(struct lp_lines_engine *engine, PyObject *file)
 
 void lp_lines_codes_free(struct lp_lines_engine *engine)
 {
+    memset(engine->seen, 0, sizeof engine->seen);
     while (engine->codes) {
         struct lp_lines_code *known = engine->codes;
         engine->codes = known->next;

@@ -88,7 +88,7 @@ int lp_lines_engine_clear(struct lp_lines_engine *engine)
     engine->blocks_ns = engine->overhead_ns = 0;
     engine->events = 0;
     engine->cost_change = 0;
-    engine->no_memory = false;
+    engine->no_memory = engine->calls_missed = false;
     if (region_new(engine, NULL, NULL))
         return 0;
     PyErr_NoMemory();

@@ -35,6 +35,12 @@ struct lp_lines_region {
     PyObject *name; /* Owned; NULL in that of the whole. */
 };
 
+/* Of frames.c. */
+struct lp_lines_frames {
+    uintptr_t deepest, room; /* The lowest address of the C stack that calls may use, and the bytes from there up. */
+    const void *begins;      /* The innermost frame of the project that was begun; it may have ended. */
+};
+
 struct lp_lines_thread {
     struct lp_lines_stack stack;
     struct lp_cpu cpu;
@@ -43,7 +49,7 @@ struct lp_lines_thread {
     uint64_t events;
     struct lp_lines_region *region; /* Borrowed. */
     struct lp_lines_engine *engine; /* Borrowed. */
-    const PyCodeObject *outside;    /* Code seen last that is not profiled; tracing.c */
+    struct lp_lines_frames frames;
     struct lp_lines_thread *next;
     uint64_t tid;
 };
@@ -95,6 +101,13 @@ struct lp_lines_session {
     PyObject *thread_hook; /* and its trace hook of before */
 };
 
+/* Code that was asked of last; tracing.c */
+#define LP_LINES_SEEN 1024
+struct lp_lines_seen {
+    const PyCodeObject *code;      /* Borrowed. */
+    struct lp_lines_code *profiled; /* Borrowed; NULL: it is not. */
+};
+
 struct lp_lines_engine {
     struct lp_lines_filter filter;
     PyObject *verdicts; /* Owned: dict from a file's name to bool. */
@@ -104,7 +117,9 @@ struct lp_lines_engine {
     struct lp_lines_waits waits;
     struct lp_lines_costs costs;
     struct lp_lines_session session;
-    bool no_memory; /* It stopped recording. */
+    struct lp_lines_seen seen[LP_LINES_SEEN]; /* By the code's address. */
+    bool no_memory;    /* It stopped recording. */
+    bool calls_missed; /* Frames were begun in a way that frames.c does not see. */
     double
         cost_change; /* What a line event cost at the end of a session / at its beginning; of the worst. 0: none ended. */
     int64_t blocks_ns;   /* Wall time of the sessions that ended, */
@@ -170,6 +185,19 @@ void lp_lines_codes_judge_anew(struct lp_lines_engine *engine, PyObject *file);
 /* All tables become those of no thread, one for each region. */
 void lp_lines_codes_rest(struct lp_lines_engine *engine);
 void lp_lines_codes_free(struct lp_lines_engine *engine);
+
+static inline struct lp_lines_seen *lp_lines_seen_of(struct lp_lines_engine *engine, const PyCodeObject *code)
+{
+    return &engine->seen[(uintptr_t)code / 64 % LP_LINES_SEEN];
+}
+
+/* NULL: not to be profiled. What it takes to find that out is the profiler's own time. */
+struct lp_lines_code *lp_lines_code_see(struct lp_lines_thread *thread, PyCodeObject *code);
+static inline struct lp_lines_code *lp_lines_code_profiled(struct lp_lines_thread *thread, PyCodeObject *code)
+{
+    const struct lp_lines_seen *seen = lp_lines_seen_of(thread->engine, code);
+    return LP_LIKELY(seen->code == code) ? seen->profiled : lp_lines_code_see(thread, code);
+}
 
 /* --- events.c --- */
 

@@ -80,6 +80,7 @@ struct lp_lines_thread *lp_lines_thread_new(void)
     lp_cpu_init(&thread->cpu, LP_CPU_OF_LINES);
     thread->tid = (uint64_t)syscall(SYS_gettid);
     thread->region = whole_of(engine);
+    thread->frames = (struct lp_lines_frames){0};
     lp_lines_here = (struct lp_lines_here){lp_lines_session, thread};
     thread->stack.last = lp_lines_now_resynced(thread);
     return thread;

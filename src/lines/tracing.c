@@ -5,6 +5,7 @@
    coverage and debuggers have, is called for each event as it would have been, and stands alone again in the end; who
    sets one meanwhile takes our place. What sys.gettrace() tells meanwhile can be given to sys.settrace() again. */
 #include "lines/events.h"
+#include "lines/frames.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 
@@ -23,24 +24,6 @@ static uint32_t unit_of(PyFrameObject *frame)
     return offset < 0 ? 0 : (uint32_t)offset / LP_LINES_UNIT_BYTES;
 }
 
-/* NULL: not to be profiled. */
-static struct lp_lines_code *find(struct lp_lines_thread *thread, PyCodeObject *code)
-{
-    if (code == thread->outside)
-        return NULL;
-    struct lp_lines_code *known = lp_lines_code_known(thread->engine, code);
-    if (LP_UNLIKELY(!known)) {
-        uint64_t from_ns = lp_wall_ns();
-        known = lp_lines_code_of(thread->engine, code);
-        thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
-    }
-    if (known && known->inside)
-        return known;
-    if (known)
-        thread->outside = code;
-    return NULL;
-}
-
 /* Where a frame has been before, it is not its beginning. */
 static bool goes_on(PyFrameObject *frame, const PyCodeObject *code)
 {
@@ -49,11 +32,14 @@ static bool goes_on(PyFrameObject *frame, const PyCodeObject *code)
            (int)unit_of(frame) > code->_co_firsttraceable;
 }
 
-static void on_call(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code)
+/* alone: there is no other trace function. */
+static void on_call(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code, bool alone)
 {
-    struct lp_lines_code *known = find(thread, code);
+    struct lp_lines_code *known = lp_lines_code_profiled(thread, code);
     if (!known)
         return;
+    if (alone)
+        lp_lines_frames_expect(thread, frame);
     if (goes_on(frame, code))
         lp_lines_frame_goes_on(thread, known, frame, unit_of(frame));
     else
@@ -74,7 +60,7 @@ static bool yields(struct lp_lines_code *known, uint32_t unit)
 
 static void on_return(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code, const PyObject *result)
 {
-    struct lp_lines_code *known = find(thread, code);
+    struct lp_lines_code *known = lp_lines_code_profiled(thread, code);
     if (!known)
         return;
     uint32_t unit = unit_of(frame);
@@ -87,7 +73,7 @@ static void on_return(struct lp_lines_thread *thread, PyFrameObject *frame, PyCo
 static void on_line(struct lp_lines_thread *thread, PyFrameObject *frame, PyCodeObject *code)
 {
     const struct lp_lines_frame *top = lp_lines_stack_top(&thread->stack);
-    if ((top && top->frame == frame && top->code == code) || find(thread, code))
+    if ((top && top->frame == frame && top->code == code) || lp_lines_code_profiled(thread, code))
         lp_lines_line(thread, frame, code, PyFrame_GetLineNumber(frame));
 }
 
@@ -124,13 +110,13 @@ static LP_COLD int call_before(PyObject *hook, PyFrameObject *frame, int what, P
     return result;
 }
 
-static void tell(struct lp_lines_thread *thread, PyFrameObject *frame, int what, PyObject *arg)
+static inline void tell(struct lp_lines_thread *thread, PyFrameObject *frame, int what, PyObject *arg, bool alone)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
     if (LP_LIKELY(what == PyTrace_LINE))
         on_line(thread, frame, code);
     else if (what == PyTrace_CALL)
-        on_call(thread, frame, code);
+        on_call(thread, frame, code, alone);
     else if (what == PyTrace_RETURN)
         on_return(thread, frame, code, arg);
     Py_DECREF(code);
@@ -140,7 +126,7 @@ static int trace(PyObject *hook, PyFrameObject *frame, int what, PyObject *arg)
 {
     struct lp_lines_thread *thread = lp_lines_thread_here();
     if (LP_LIKELY(thread != NULL))
-        tell(thread, frame, what, arg);
+        tell(thread, frame, what, arg, true);
     (void)hook;
     return 0;
 }
@@ -150,7 +136,7 @@ static int trace_both(PyObject *hook, PyFrameObject *frame, int what, PyObject *
 {
     struct lp_lines_thread *thread = lp_lines_thread_here();
     if (LP_LIKELY(thread != NULL))
-        tell(thread, frame, what, arg);
+        tell(thread, frame, what, arg, false);
     return call_before(hook, frame, what, arg);
 }
 
@@ -256,9 +242,14 @@ static void unhook_threads(struct lp_lines_session *session)
 int lp_lines_hooks_start(struct lp_lines_engine *engine)
 {
     const PyThreadState *thread = PyThreadState_Get();
+    bool alone = !thread->c_tracefunc && !thread->c_profilefunc;
     if (hook_threads(&engine->session) < 0)
         return -1;
-    return set_trace(thread->c_tracefunc, thread->c_traceobj);
+    if (set_trace(thread->c_tracefunc, thread->c_traceobj) < 0)
+        return -1;
+    if (alone)
+        lp_lines_frames_start(trace);
+    return 0;
 }
 
 int lp_lines_hooks_arm(struct lp_lines_engine *engine, struct lp_lines_code *code)
@@ -294,6 +285,7 @@ void lp_lines_hooks_stop(struct lp_lines_engine *engine)
     struct lp_lines_session *session = &engine->session;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
+    lp_lines_frames_stop();
     PyInterpreterState *interpreter = PyInterpreterState_Get();
     for (PyThreadState *thread = PyInterpreterState_ThreadHead(interpreter); thread;
          thread = PyThreadState_Next(thread))

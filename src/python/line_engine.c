@@ -235,11 +235,12 @@ static PyObject *line_engine_totals(PyObject *self, PyObject *unused)
 {
     const struct lp_lines_engine *engine = engine_of(self);
     (void)unused;
-    return Py_BuildValue("{s:s,s:K,s:L,s:L,s:d,s:d,s:d,s:O}", "backend", lp_lines_hooks_name, "events",
+    return Py_BuildValue("{s:s,s:K,s:L,s:L,s:d,s:d,s:d,s:O,s:O}", "backend", lp_lines_hooks_name, "events",
                          (unsigned long long)engine->events, "wall_ns", (long long)engine->blocks_ns, "overhead_ns",
                          (long long)engine->overhead_ns, "line_cost_ns", (double)engine->costs.line_q8 / 256,
                          "call_cost_ns", (double)engine->costs.call_q8 / 256, "cost_change", engine->cost_change,
-                         "complete", engine->no_memory ? Py_False : Py_True);
+                         "complete", engine->no_memory ? Py_False : Py_True, "calls_missed",
+                         engine->calls_missed ? Py_True : Py_False);
 }
 
 static PyObject *line_engine_running(PyObject *self, void *unused)
