@@ -104,7 +104,7 @@ struct lp_lines_session {
 /* Code that was asked of last; tracing.c */
 #define LP_LINES_SEEN 1024
 struct lp_lines_seen {
-    const PyCodeObject *code;      /* Borrowed. */
+    const PyCodeObject *code;       /* Borrowed. */
     struct lp_lines_code *profiled; /* Borrowed; NULL: it is not. */
 };
 
@@ -118,8 +118,8 @@ struct lp_lines_engine {
     struct lp_lines_costs costs;
     struct lp_lines_session session;
     struct lp_lines_seen seen[LP_LINES_SEEN]; /* By the code's address. */
-    bool no_memory;    /* It stopped recording. */
-    bool calls_missed; /* Frames were begun in a way that frames.c does not see. */
+    bool no_memory;                           /* It stopped recording. */
+    bool calls_missed;                        /* Frames were begun in a way that frames.c does not see. */
     double
         cost_change; /* What a line event cost at the end of a session / at its beginning; of the worst. 0: none ended. */
     int64_t blocks_ns;   /* Wall time of the sessions that ended, */

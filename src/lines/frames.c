@@ -13,7 +13,7 @@
 /* Before this release, a __getitem__ could be run within the evaluation of its caller, where nobody would see it begin. */
 #define SEES_ALL_CALLS 0x030B04F0
 
-/* The function that threads trace with whose calls we look at; never that of any where we do not. */
+/* The function that those threads trace with whose calls are looked at; it is never that of a thread where none are. */
 static int nobody(PyObject *object, PyFrameObject *frame, int what, PyObject *arg)
 {
     (void)object;
@@ -31,7 +31,7 @@ static _PyFrameEvalFunction evaluator(void)
     return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Main());
 }
 
-/* Who called ours meanwhile and puts it back after us leaves us standing there. */
+/* Another that has come after ours, and calls it, may put it back when no block runs: it then goes at its next call. */
 static void take_away(void)
 {
     traces = nobody;
@@ -46,7 +46,7 @@ static bool has_greenlets(void)
     return modules && PyDict_Check(modules) && PyDict_GetItemString(modules, "greenlet");
 }
 
-/* As it is without us, from now on, in what runs already too. */
+/* From now on it is as without us, also in frames that run already. */
 static LP_COLD void trace_everything(void)
 {
     for (PyThreadState *thread = PyInterpreterState_ThreadHead(PyInterpreterState_Main()); thread;
@@ -93,10 +93,14 @@ static bool has_room(struct lp_lines_thread *thread)
 
 /* --- a call --- */
 
-/* What finds that out is of nobody's interest, and an exception may be on its way into the frame. False: greenlets have
-   been loaded, for which new code has to run. */
+/* False: greenlets have been loaded, for which new code has to run. What finds out about new code is not to be traced, and an
+   exception may be on its way into the frame. */
 static LP_COLD bool find_out(struct lp_lines_thread *thread, PyThreadState *state, PyCodeObject *code, bool *inside)
 {
+    if (lp_lines_code_known(thread->engine, code)) {
+        *inside = lp_lines_code_see(thread, code) != NULL;
+        return true;
+    }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyThreadState_EnterTracing(state);
@@ -127,7 +131,7 @@ static LP_COLD PyObject *pass_on(PyThreadState *state, struct _PyInterpreterFram
     return _PyEval_EvalFrameDefault(state, frame, throws);
 }
 
-/* When it ends, an evaluation hands its flag to its caller, for one that has set a trace function; else it must not. */
+/* An evaluation that ends hands its flag back to its caller, as if it had begun or ended tracing: where it has not, that is undone. */
 static PyObject *evaluate(PyThreadState *state, struct _PyInterpreterFrame *frame, int throws)
 {
     struct lp_lines_thread *thread = NULL;
