@@ -421,8 +421,8 @@ def test_a_debugger_that_is_called_steps_out_into_other_code_CV02(tmp_path: Path
 
 
 REPLACED = """
-import ctypes, sys
-from lineprofiler._core import LineEngine
+import ctypes, io, json, sys
+from lineprofiler import LineProfiler
 sys.path.insert(0, sys.argv[1])
 import program
 api = ctypes.pythonapi
@@ -431,20 +431,26 @@ main = ctypes.c_void_p(api.PyInterpreterState_Main())
 api._PyInterpreterState_GetEvalFrameFunc.restype = ctypes.c_void_p
 default = api._PyInterpreterState_GetEvalFrameFunc(main)
 program.call = lambda f, x: f(x)
-engine = LineEngine(sys.argv[1], [], [], [], [])
-with engine:
+profiler = LineProfiler(sys.argv[1])
+def told():
+    out = io.StringIO()
+    profiler.to_json(out)
+    document = json.loads(out.getvalue())
+    hits = {line["line"]: line["hits"] for f in document["functions"] for line in f["lines"]}
+    return hits, [caveat["kind"] for caveat in document["caveats"]]
+with profiler:
     assert api._PyInterpreterState_GetEvalFrameFunc(main) != default
     program.main()
     api._PyInterpreterState_SetEvalFrameFunc(main, ctypes.c_void_p(default))
     for _ in range(int(sys.argv[2])):
         program.main()
-hits = {n: h for *_, lines in engine.results() for n, h, *_ in lines if h}
+hits, kinds = told()
 assert hits[3] == 10 * (1 + int(sys.argv[2])), hits
-assert engine.totals()["calls_missed"]
-engine.clear()
-with engine:
+assert "evaluator" in kinds, kinds
+profiler.clear()
+with profiler:
     program.main()
-assert not engine.totals()["calls_missed"]
+assert "evaluator" not in told()[1]
 """
 
 
