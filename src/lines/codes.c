@@ -278,9 +278,9 @@ struct lp_lines_code *lp_lines_code_see(struct lp_lines_thread *thread, PyCodeOb
     struct lp_lines_engine *engine = thread->engine;
     struct lp_lines_code *known = lp_lines_code_known(engine, code);
     if (!known) {
-        uint64_t from_ns = lp_wall_ns();
+        struct lp_reading from = lp_lines_work_begins(thread);
         known = lp_lines_code_of(engine, code);
-        thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
+        lp_lines_work_ends(thread, from);
     }
     if (!known)
         return NULL;

@@ -62,7 +62,6 @@ static LP_COLD void trace_everything(void)
 /* Who needs most of a stack finds nearly all of it, and a thousand calls are far from the eighth part of a usual one. */
 static LP_COLD void find_room(struct lp_lines_thread *thread)
 {
-    uint64_t from_ns = lp_wall_ns();
     pthread_attr_t attributes;
     void *lowest;
     size_t bytes;
@@ -73,7 +72,6 @@ static LP_COLD void find_room(struct lp_lines_thread *thread)
         thread->frames.deepest = (uintptr_t)lowest + bytes - bytes / 8;
     }
     pthread_attr_destroy(&attributes);
-    thread->overhead_q8 += (int64_t)(lp_wall_ns() - from_ns) * 256;
 }
 
 static bool is_within(const struct lp_lines_thread *thread, uintptr_t address)
@@ -86,8 +84,11 @@ static bool has_room(struct lp_lines_thread *thread)
     uintptr_t address = (uintptr_t)__builtin_frame_address(0);
     if (LP_LIKELY(is_within(thread, address)))
         return true;
-    if (thread->frames.room == 0)
+    if (thread->frames.room == 0) {
+        struct lp_reading from = lp_lines_work_begins(thread);
         find_room(thread);
+        lp_lines_work_ends(thread, from);
+    }
     return is_within(thread, address);
 }
 
