@@ -150,7 +150,14 @@ def phase_parts(phase: Phase, /) -> tuple[Recorder | None, dict[str, Any]]:
     See src/python/parts.c.
     """
 
-def load_run(run_dir: str | os.PathLike[str], with_samples: bool, /) -> dict[str, Any]:
+def load_run(
+    run_dir: str | os.PathLike[str],
+    with_samples: bool,
+    roles: tuple[bytes, ...],
+    hosts: tuple[bytes, ...],
+    ranks: tuple[bytes, ...],
+    /,
+) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""
 
 def compare_runs(

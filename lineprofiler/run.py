@@ -8,7 +8,8 @@ changed; so they cannot be hashed where they hold lists and dicts. Their repr is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Iterable, Iterator, Mapping
 
 from lineprofiler import _core, _nearest, usage
 from lineprofiler._record import _Frozen, _Record
@@ -636,6 +637,7 @@ class Run(_Record):
         "gpu",
         "hosts",
         "io",
+        "left_out",
         "live",
         "metadata",
         "roles",
@@ -655,6 +657,8 @@ class Run(_Record):
     written_realtime_ns: int
     runtime_ns: int
     """From the first start to the last write."""
+    left_out: int
+    """Workers of this attempt that roles=, hosts= and ranks= of merge_run did not choose."""
     live: bool
     """Some worker still runs."""
     tree: Tree
@@ -789,10 +793,47 @@ def _make_metadata(text: str | None) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run:
+def _names(what: str, wanted: str | Iterable[str] | None) -> tuple[bytes, ...]:
+    """Return names or globs as the core takes them."""
+    names = () if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: a text is expected, not {type(name).__name__}")
+    if wanted is not None and not names:
+        raise ValueError(f"{what}: none is named; leave it out for all")
+    return tuple(name.encode("utf-8", "surrogatepass") for name in names)
+
+
+def _ranks(wanted: int | str | range | Iterable[int | str] | None) -> tuple[bytes, ...]:
+    """Return ranks as the core takes them."""
+    if isinstance(wanted, int) and not isinstance(wanted, bool):
+        wanted = (wanted,)
+    if wanted is None or isinstance(wanted, str):
+        return _names("ranks", wanted)
+    if isinstance(wanted, range) and len(wanted) > 0 and wanted.step == 1:
+        return _names("ranks", f"{wanted[0]}-{wanted[-1]}")
+    try:
+        ranks = list(wanted)
+    except TypeError:
+        raise TypeError(f"ranks: {_nearest.short_repr(wanted)} is no rank") from None
+    return _names("ranks", [r if isinstance(r, str) else str(operator.index(r)) for r in ranks])
+
+
+def merge_run(
+    run_dir: str | os.PathLike[str],
+    with_samples: bool = True,
+    *,
+    roles: str | Iterable[str] | None = None,
+    hosts: str | Iterable[str] | None = None,
+    ranks: int | str | range | Iterable[int | str] | None = None,
+) -> Run:
     """Read a run directory: the newest attempt in it, all its workers merged.
 
     with_samples=False leaves the resource samples out, which saves most of the memory.
+
+    roles, hosts and ranks choose workers: those of any of these roles (names or globs), on any of
+    these hosts, of any of these ranks (numbers, a range, or texts such as "0-7"). `left_out` of the
+    run says how many others there are. LookupError: one of them is of no worker.
 
     A run in progress may be read at any time. Workers that run on this machine, or died here, are
     read from their memory where that is newer than their file.
@@ -801,7 +842,9 @@ def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run
     worker has written to it yet, or none of its files could be read; the text says which. A single
     file that cannot be read is named in `unreadable` and costs that worker only.
     """
-    raw = _core.load_run(run_dir, with_samples)
+    raw = _core.load_run(
+        run_dir, with_samples, _names("roles", roles), _names("hosts", hosts), _ranks(ranks)
+    )
     used = raw["usage"]
     workers = [
         _make_worker(worker, figures)
@@ -826,6 +869,7 @@ def merge_run(run_dir: str | os.PathLike[str], with_samples: bool = True) -> Run
         started_realtime_ns=raw["started_ns"],
         written_realtime_ns=raw["written_ns"],
         runtime_ns=raw["runtime_ns"],
+        left_out=raw["left_out"],
         live=raw["live"],
         tree=_make_tree(raw["tree"]),
         roles=roles,

@@ -36,7 +36,8 @@ static int make_role(struct lp_analysis_role *figures, const struct lp_run *run)
     error = lp_analysis_choose_shares(figures);
     if (error)
         return error;
-    return lp_analysis_choose_dominant(figures);
+    error = lp_analysis_choose_dominant(figures);
+    return error ? error : lp_analysis_pace(figures, run);
 }
 
 static size_t count_not_joined(const struct lp_run *run)
@@ -62,7 +63,7 @@ int lp_analysis_make(struct lp_analysis **out, const struct lp_run *run)
         return -ENOMEM;
     analysis->run = run;
     analysis->n_lost = run->n_unreadable;
-    analysis->most_lost = run->n_unreadable > run->n_workers;
+    analysis->most_lost = run->n_unreadable > run->n_workers + run->filtered.n_left_out;
     analysis->n_not_joined = count_not_joined(run);
     analysis->roles = calloc(run->n_roles + 1, sizeof *analysis->roles);
     int error = analysis->roles == NULL ? -ENOMEM : 0;
@@ -94,6 +95,8 @@ void lp_analysis_free(struct lp_analysis *analysis)
         free(analysis->roles[i].phases);
         free(analysis->roles[i].shares);
         free(analysis->roles[i].dominant);
+        free(analysis->roles[i].slow_hosts.paces);
+        free(analysis->roles[i].slow_workers.paces);
     }
     free(analysis->roles);
     free(analysis->hosts);

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/pace.h"
 #include "analysis/resources.h"
 #include "run/run.h"
 
@@ -92,6 +93,8 @@ struct lp_analysis_role {
     bool minor_estimated;
 
     struct lp_analysis_use cpu_cores, rss_bytes; /* Of its processes, without sums. */
+
+    struct lp_analysis_paces slow_hosts, slow_workers; /* Against the others of the role. analysis/pace.h */
 
     size_t repeating; /* The phase whose entries are iterations; LP_ANALYSIS_NONE if none repeats. */
 };

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "report/label.h"
+#include "run/nearest.h"
 
 static const struct lp_cli_command *const commands[] = {
     &lp_cli_report, &lp_cli_compare,     &lp_cli_top,    &lp_cli_where,
@@ -92,7 +93,7 @@ static int unknown(const struct lp_cli *cli, const char *word)
                             word);
     for (size_t i = 0; i < COMMANDS_MAX - 1 && commands[i] != NULL; i++)
         names[i] = commands[i]->name;
-    const char *nearest = lp_cli_nearest(word, names);
+    const char *nearest = lp_run_nearest(word, names);
     if (nearest != NULL)
         return lp_cli_wrong(cli, NULL, "unknown command '%s'; did you mean '%s'?", word, nearest);
     return lp_cli_wrong(cli, NULL, "unknown command '%s'; see lineprofiler --help", word);

@@ -36,7 +36,4 @@ int lp_cli_help(const struct lp_cli *cli, const struct lp_cli_command *command);
    reader that went away (EPIPE) has what it wanted: quietly done. */
 int lp_cli_flush(const struct lp_cli *cli, const struct lp_cli_command *command, int error);
 
-/* The candidate nearest to a mistyped word, or NULL if none is near. candidates end with NULL. */
-const char *lp_cli_nearest(const char *word, const char *const *candidates);
-
 #endif

@@ -290,8 +290,9 @@ static PyObject *make_caveat(const void *elements, size_t i)
 
 static PyObject *from_run(const struct lp_run *run)
 {
-    return Py_BuildValue("{s:N,s:N,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "dir", from_path(run->dir),
-                         "run_id", from_text(&run->run_id), "started_ns", (unsigned long long)run->started_realtime_ns,
+    return Py_BuildValue("{s:n,s:N,s:N,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "left_out",
+                         (Py_ssize_t)run->filtered.n_left_out, "dir", from_path(run->dir), "run_id",
+                         from_text(&run->run_id), "started_ns", (unsigned long long)run->started_realtime_ns,
                          "written_ns", (unsigned long long)run->written_realtime_ns, "runtime_ns",
                          (unsigned long long)run->runtime_ns, "live", PyBool_FromLong(run->live), "tree",
                          lpy_tree_pairs(run->tree), "roles", make_tuple(run->roles, run->n_roles, make_role), "workers",
@@ -311,6 +312,8 @@ static void raise_load(struct lpy_state *state, int status, int error, const cha
         return;
     if (status == LP_RUN_EMPTY || status == LP_RUN_NOTHING) {
         PyErr_SetObject(state->run_error, text);
+    } else if (status == LP_RUN_UNKNOWN || status == LP_RUN_WRONG) {
+        PyErr_SetObject(status == LP_RUN_UNKNOWN ? PyExc_LookupError : PyExc_ValueError, text);
     } else {
         PyObject *exception = PyObject_CallFunction(PyExc_OSError, "iOO", error, text, path);
         if (exception)
@@ -336,19 +339,40 @@ void lpy_raise_load(PyObject *module, int status, int error, const char *message
     Py_XDECREF(path);
 }
 
-PyObject *lpy_load_run(PyObject *module, PyObject *args)
+/* ---- the filter: each kind a tuple of bytes, borrowed while they are read ---- */
+
+static int take_values(PyObject *tuple, const char ***values, size_t *n)
 {
-    PyObject *bytes = NULL, *result = NULL;
-    int with_samples;
-    if (!PyArg_ParseTuple(args, "O&p:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples))
-        return NULL;
-    const char *dir = PyBytes_AS_STRING(bytes);
-    const struct lp_run_options options = {.no_samples = !with_samples};
+    size_t size = (size_t)PyTuple_GET_SIZE(tuple);
+    *values = PyMem_Calloc(size + 1, sizeof(const char *));
+    if (*values == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < size; i++) {
+        char *text;
+        if (PyBytes_AsStringAndSize(PyTuple_GET_ITEM(tuple, (Py_ssize_t)i), &text, NULL) < 0) /* refuses a NUL */
+            return -1;
+        (*values)[(*n)++] = text;
+    }
+    return 0;
+}
+
+static void release_values(struct lp_run_filter *filter)
+{
+    PyMem_Free((void *)filter->roles);
+    PyMem_Free((void *)filter->hosts);
+    PyMem_Free((void *)filter->ranks);
+}
+
+static PyObject *load_run(PyObject *module, const char *dir, const struct lp_run_options *options)
+{
+    PyObject *result = NULL;
     char message[MESSAGE_SIZE] = "";
     struct lp_run *run = NULL;
     PyThreadState *thread = PyEval_SaveThread();
     errno = 0;
-    int status = lp_run_load(&run, dir, &options, message, sizeof message);
+    int status = lp_run_load(&run, dir, options, message, sizeof message);
     int error = errno;
     PyEval_RestoreThread(thread);
     if (status == LP_RUN_OK)
@@ -356,6 +380,23 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args)
     else
         lpy_raise_load(module, status, error, message, dir);
     lp_run_free(run);
+    return result;
+}
+
+PyObject *lpy_load_run(PyObject *module, PyObject *args)
+{
+    PyObject *bytes = NULL, *roles, *hosts, *ranks, *result = NULL;
+    int with_samples;
+    if (!PyArg_ParseTuple(args, "O&pO!O!O!:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples,
+                          &PyTuple_Type, &roles, &PyTuple_Type, &hosts, &PyTuple_Type, &ranks))
+        return NULL;
+    struct lp_run_filter filter = {0};
+    if (take_values(roles, &filter.roles, &filter.n_roles) == 0 &&
+        take_values(hosts, &filter.hosts, &filter.n_hosts) == 0 &&
+        take_values(ranks, &filter.ranks, &filter.n_ranks) == 0)
+        result = load_run(module, PyBytes_AS_STRING(bytes),
+                          &(struct lp_run_options){.no_samples = !with_samples, .filter = &filter});
+    release_values(&filter);
     Py_DECREF(bytes);
     return result;
 }

@@ -162,6 +162,45 @@ static void dominant(struct lp_emit *emit, const struct lp_analysis_role *role)
     lp_emit_close(emit, '}');
 }
 
+static void pace(struct lp_emit *emit, const struct lp_run *run, const struct lp_analysis_pace *pace)
+{
+    lp_report_json_object(emit, NULL);
+    if (pace->worker == SIZE_MAX) {
+        lp_report_json_text(emit, "host", &run->hosts[pace->host]);
+        lp_report_json_count(emit, "processes", pace->n_workers);
+    } else {
+        lp_report_json_count(emit, "worker", pace->worker);
+    }
+    lp_report_json_count(emit, "phase", pace->phase);
+    lp_report_json_real(emit, "mean_self_ns", pace->mean_ns);
+    lp_report_json_real(emit, "median_self_ns", pace->median_ns);
+    lp_report_json_real(emit, "ratio", pace->ratio);
+    lp_report_json_real(emit, "extra_ns", pace->extra_ns);
+    lp_report_json_real(emit, "extra_share", pace->extra_share);
+    lp_report_json_real(emit, "wait_share", pace->wait_share);
+    lp_report_json_real(emit, "median_wait_share", pace->median_wait_share);
+    lp_report_json_bool(emit, "notable", pace->notable);
+    lp_emit_close(emit, '}');
+}
+
+static void paces(struct lp_emit *emit, const char *key, const struct lp_run *run,
+                  const struct lp_analysis_paces *paces)
+{
+    lp_emit_newline(emit);
+    lp_report_json_array(emit, key);
+    for (size_t i = 0; i < paces->n; i++)
+        pace(emit, run, &paces->paces[i]);
+    lp_emit_close(emit, ']');
+}
+
+static void slowest(struct lp_emit *emit, const struct lp_run *run, const struct lp_analysis_role *role)
+{
+    lp_report_json_count(emit, "notable_hosts", role->slow_hosts.n_notable);
+    lp_report_json_count(emit, "notable_workers", role->slow_workers.n_notable);
+    paces(emit, "slowest_hosts", run, &role->slow_hosts);
+    paces(emit, "slowest_workers", run, &role->slow_workers);
+}
+
 static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
 {
     lp_report_json_array(emit, "roles");
@@ -180,6 +219,7 @@ static void roles(struct lp_emit *emit, const struct lp_analysis *analysis)
         lp_emit_newline(emit);
         dominant(emit, role);
         index_or_null(emit, "iterations", role->repeating);
+        slowest(emit, analysis->run, role);
         lp_emit_newline(emit);
         counters(emit, role->role->tree);
         lp_emit_newline(emit);
@@ -214,6 +254,29 @@ static void provenance(struct lp_emit *emit, const struct lp_run_provenance *pro
     lp_emit_close(emit, '}');
 }
 
+static void strings(struct lp_emit *emit, const char *key, const char *const *values, size_t n)
+{
+    lp_report_json_array(emit, key);
+    for (size_t i = 0; i < n; i++)
+        lp_report_json_string(emit, NULL, values[i]);
+    lp_emit_close(emit, ']');
+}
+
+static void filter(struct lp_emit *emit, const struct lp_run *run)
+{
+    const struct lp_run_filter *by = &run->filtered.by;
+    if (!lp_run_is_filtered(run)) {
+        lp_report_json_null(emit, "filter");
+        return;
+    }
+    lp_report_json_object(emit, "filter");
+    strings(emit, "roles", by->roles, by->n_roles);
+    strings(emit, "hosts", by->hosts, by->n_hosts);
+    strings(emit, "ranks", by->ranks, by->n_ranks);
+    lp_report_json_count(emit, "of_processes", run->n_workers + run->filtered.n_left_out);
+    lp_emit_close(emit, '}');
+}
+
 static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
 {
     const struct lp_run *model = analysis->run;
@@ -228,6 +291,7 @@ static void run(struct lp_emit *emit, const struct lp_analysis *analysis)
     lp_report_json_count(emit, "lost_processes", analysis->n_lost);
     lp_report_json_bool(emit, "most_lost", analysis->most_lost);
     lp_report_json_count(emit, "not_joined_processes", analysis->n_not_joined);
+    filter(emit, model);
     provenance(emit, &model->provenance);
     lp_emit_close(emit, '}');
 }

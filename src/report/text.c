@@ -16,8 +16,8 @@ typedef void (*run_section)(struct lp_report_page *, const struct lp_analysis *)
 typedef void (*role_section)(struct lp_report_page *, const struct lp_analysis *, const struct lp_analysis_role *);
 
 static const role_section role_sections[] = {
-    lp_report_text_shares,      lp_report_text_dominant,     lp_report_text_iterations,
-    lp_report_text_io_by_phase, lp_report_text_gpu_by_phase,
+    lp_report_text_shares, lp_report_text_dominant,    lp_report_text_iterations,
+    lp_report_text_slow,   lp_report_text_io_by_phase, lp_report_text_gpu_by_phase,
 };
 
 static void all_roles(struct lp_report_page *page, const struct lp_analysis *analysis)

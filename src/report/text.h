@@ -29,6 +29,8 @@ void lp_report_text_dominant(struct lp_report_page *page, const struct lp_analys
                              const struct lp_analysis_role *role);
 void lp_report_text_iterations(struct lp_report_page *page, const struct lp_analysis *analysis,
                                const struct lp_analysis_role *role);
+void lp_report_text_slow(struct lp_report_page *page, const struct lp_analysis *analysis,
+                         const struct lp_analysis_role *role);
 void lp_report_text_io_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,
                                 const struct lp_analysis_role *role);
 void lp_report_text_gpu_by_phase(struct lp_report_page *page, const struct lp_analysis *analysis,

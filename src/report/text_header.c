@@ -38,7 +38,8 @@ static const char *most_missing(const struct lp_analysis *analysis)
 {
     if (analysis->most_lost)
         return "MOST ARE LOST";
-    return analysis->n_lost + analysis->n_not_joined > analysis->run->n_workers ? "MOST DID NOT JOIN" : NULL;
+    size_t read = analysis->run->n_workers + analysis->run->filtered.n_left_out;
+    return analysis->n_lost + analysis->n_not_joined > read ? "MOST DID NOT JOIN" : NULL;
 }
 
 /* "12 unreadable", after what separates it; nothing for none. */
@@ -55,7 +56,8 @@ static void missing(struct lp_report_page *page, const char **separator, size_t 
 /* K11: the processes whose figures these are, of how many that ran. */
 static void processes(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
-    size_t found = analysis->run->n_workers, all = found + analysis->n_lost + analysis->n_not_joined;
+    size_t found = analysis->run->n_workers, left_out = analysis->run->filtered.n_left_out;
+    size_t all = found + left_out + analysis->n_lost + analysis->n_not_joined;
     const char *most = most_missing(analysis), *separator = ": ";
     item(page, "Processes", 2 * sizeof "1,000 of");
     lp_report_page_text(page, lp_report_count(found).text);
@@ -69,6 +71,7 @@ static void processes(struct lp_report_page *page, const struct lp_analysis *ana
         lp_report_page_text(page, most);
         separator = ", ";
     }
+    missing(page, &separator, left_out, " left out by the filter");
     missing(page, &separator, analysis->n_lost, " unreadable");
     missing(page, &separator, analysis->n_not_joined, " under other run ids");
     lp_report_page_style(page, LP_STYLE_PLAIN);
@@ -158,6 +161,45 @@ static void commit(struct lp_report_page *page, const struct lp_run_provenance *
     lp_report_page_text(page, ")");
 }
 
+/* "role actor, learner" */
+static void chosen(struct lp_report_page *page, const char **separator, const char *what, const char *const *values,
+                   size_t n)
+{
+    const size_t indent = sizeof "Filter " - 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t columns = lp_report_columns(values[i], strlen(values[i]));
+        columns = columns > NAME_COLUMNS ? NAME_COLUMNS : columns;
+        lp_report_page_text(page, i == 0 ? *separator : ", ");
+        lp_report_page_room(page, columns + strlen(what) + 2, indent);
+        if (i == 0) {
+            lp_report_page_text(page, what);
+            lp_report_page_to(page, page->column + 1);
+        }
+        lp_report_page_label(page, values[i], strlen(values[i]), columns);
+        *separator = "; ";
+    }
+}
+
+/* "Filter role actor; rank 0-7 (8 of 64 processes)": nothing without one. */
+static void filter(struct lp_report_page *page, const struct lp_run *run)
+{
+    const struct lp_run_filter *by = &run->filtered.by;
+    const char *separator = "";
+    if (!lp_run_is_filtered(run))
+        return;
+    lp_report_page_end(page);
+    item(page, "Filter", NAME_COLUMNS);
+    chosen(page, &separator, "role", by->roles, by->n_roles);
+    chosen(page, &separator, "host", by->hosts, by->n_hosts);
+    chosen(page, &separator, "rank", by->ranks, by->n_ranks);
+    lp_report_page_text(page, " (");
+    lp_report_page_text(page, lp_report_count(run->n_workers).text);
+    lp_report_page_text(page, " of ");
+    size_t all = run->n_workers + run->filtered.n_left_out;
+    lp_report_page_text(page, lp_report_text_plural(all, "process", "processes").text);
+    lp_report_page_text(page, ")");
+}
+
 void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     const struct lp_run *run = analysis->run;
@@ -167,6 +209,7 @@ void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis
     hosts(page, run);
     item(page, "Run", lp_report_columns(run->run_id.bytes, run->run_id.len));
     lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 4);
+    filter(page, run);
     commit(page, &run->provenance);
     lp_report_page_end(page);
 }

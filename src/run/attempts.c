@@ -13,6 +13,7 @@ static void drop_figures(struct lp_run_attempt *attempt)
     }
     for (size_t i = 0; i < attempt->workers_kept; i++)
         lp_run_worker_release(&attempt->workers[i]);
+    lp_run_known_release(&attempt->known);
     free(attempt->roles);
     free(attempt->workers);
     attempt->roles = NULL;
@@ -141,6 +142,10 @@ static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *
         attempt->first = document->started;
         attempt->first_boot = boot;
     }
+    if (attempt->n_workers == 0)
+        attempt->extent_boot = boot;
+    lp_run_extent_add(&attempt->extent, &document->started, &document->written,
+                      document->boot_id.len > 0 && boot == attempt->extent_boot);
     attempt->n_workers++;
     attempt->n_generated += document->run_id_generated;
     if (document->started.realtime_ns < attempt->first_started_ns)
@@ -164,10 +169,15 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
         drop_oldest(attempts);
     if (attempt->dropped)
         return 0;
+    if (attempts->filter && lp_run_known_note(&attempt->known, document) < 0)
+        return -1;
+    if (!lp_run_filter_takes(attempts->filter, document))
+        return 0;
     struct lp_run_role_tree *role = find_role(attempts, attempt, document->role);
     if (!role || keep_worker(attempt, document, path, source) < 0)
         return -1;
     if (lp_run_fold_figures(&attempts->fold, &role->tree, document, ++attempts->n_folded) < 0)
         return -1;
-    return lp_run_fold_ids(&attempts->fold, &attempt->workers[attempt->workers_kept - 1]);
+    struct lp_run_worker *worker = &attempt->workers[attempt->workers_kept - 1];
+    return lp_run_fold_ids(&attempts->fold, worker) < 0 ? -1 : lp_run_fold_paces(&attempts->fold, worker);
 }

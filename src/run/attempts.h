@@ -6,12 +6,16 @@
  * own, where the run id was not handed on), so only the newest few keep their figures; an attempt that was dropped and
  * turns out to be the newest after all has to be gathered again, which is the caller's part.
  *
+ * Where there is a filter, of the other workers only that they were there is kept.
+ *
  * Costs: memory for LP_RUN_ATTEMPTS_KEPT attempts, and about 200 bytes for each further one.
  */
 #ifndef LP_RUN_ATTEMPTS_H
 #define LP_RUN_ATTEMPTS_H
 
 #include "run/boots.h"
+#include "run/extent.h"
+#include "run/filter.h"
 #include "run/fold.h"
 
 #define LP_RUN_ATTEMPTS_KEPT 4
@@ -27,12 +31,15 @@ struct lp_run_attempt {
     struct lp_run_stamp first;                  /* Start of its first worker, */
     size_t first_boot;                          /* in that boot; */
     uint64_t began_ns;                          /* and by the time of run/boots.h, once attempts are put in order. */
-    size_t n_workers, n_generated;              /* Counted also once dropped. */
+    struct lp_run_extent extent;                /* Of all its workers, */
+    size_t extent_boot;                         /* the first of which was of that boot. */
+    size_t n_workers, n_generated;              /* Counted also once dropped; with those that the filter left out. */
     bool dropped;                               /* What follows is gone. */
     struct lp_run_role_tree **roles;            /* Owned. */
     size_t n_roles, roles_room;
     struct lp_run_worker *workers; /* Owned. */
     size_t workers_kept, workers_room;
+    struct lp_run_known known; /* Of all its workers, where there is a filter. */
 };
 
 struct lp_run_attempts {
@@ -44,6 +51,7 @@ struct lp_run_attempts {
     struct lp_run_table table; /* Attempts by id, roles by attempt and name. */
     struct lp_run_fold fold;
     uint64_t n_folded;
+    const struct lp_run_filter *filter; /* Borrowed; NULL: all workers are read. */
 };
 
 /* *attempts must be zeroed before its first use; release leaves it so. */

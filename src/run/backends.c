@@ -276,6 +276,10 @@ static int read_note(struct search *search, const char *name)
         return 0;
     }
     complete(search, backend);
+    if (lp_run_is_filtered(search->run) && backend->worker_index == NO_WORKER) {
+        release(backend);
+        search->run->n_backends--;
+    }
     return 0;
 }
 

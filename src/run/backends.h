@@ -5,6 +5,8 @@
  * never opened. What is not as the note says is named: an artifact that is gone, a note that cannot be read, an
  * artifact of one of the run's workers that no note names. Other attempts' are passed over.
  *
+ * Where a filter chose the workers, those of the others are passed over as well.
+ *
  * Must not know: what is in an artifact.
  */
 #ifndef LP_RUN_BACKENDS_H

@@ -134,3 +134,12 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
     }
     return 0;
 }
+
+int lp_run_build_filtered(struct lp_run *run, const struct lp_run_attempt *attempt, const struct lp_run_filter *filter)
+{
+    if (!filter)
+        return 0;
+    run->filtered.n_left_out = attempt->n_workers - run->n_workers;
+    run->filtered.started_realtime_ns = attempt->first_started_ns;
+    return lp_run_filter_copy(&run->filtered.by, filter);
+}

@@ -19,7 +19,11 @@ int lp_run_build_attempt(struct lp_run *run, struct lp_run_attempt *attempt);
    memory. */
 int lp_run_build_unreadable(struct lp_run *run, struct lp_run_gather *gather);
 
-/* The times of the run and what follows from them, once its workers are there. */
-void lp_run_build_times(struct lp_run *run);
+/* What the filter left out. 0, or -1 without memory. */
+int lp_run_build_filtered(struct lp_run *run, const struct lp_run_attempt *attempt, const struct lp_run_filter *filter);
+
+/* The times of the run and what follows from them, once its workers are there. all is of those that a filter left out,
+   too. */
+void lp_run_build_times(struct lp_run *run, const struct lp_run_extent *all);
 
 #endif

@@ -20,11 +20,12 @@ static void add_rest(struct lp_run_caveat_list *list, const char *kind, size_t n
 static void caveat_lost_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
-    if (run->n_unreadable <= run->n_workers)
+    size_t read = run->n_workers + run->filtered.n_left_out;
+    if (run->n_unreadable <= read)
         return;
     lp_run_line_add(
         &line, "%zu of %zu worker files could not be read: the figures are those of fewer than half of the processes",
-        run->n_unreadable, run->n_unreadable + run->n_workers);
+        run->n_unreadable, run->n_unreadable + read);
     lp_run_caveat_add(list, "lost_workers", &line);
 }
 

@@ -13,6 +13,7 @@ void lp_run_fold_release(struct lp_run_fold *fold)
 {
     free(fold->nodes);
     free(fold->ids);
+    free(fold->paces);
     *fold = (struct lp_run_fold){0};
 }
 
@@ -129,6 +130,47 @@ int lp_run_fold_ids(struct lp_run_fold *fold, struct lp_run_worker *worker)
     return 0;
 }
 
+/* Adds to what the worker did in the phase, which has a record in each thread. */
+static int note_pace(struct lp_run_fold *fold, const struct lp_run_record *record, struct lp_run_node *node)
+{
+    bool noted = node->pace < fold->n_paces && fold->paces[node->pace].phase == &node->phase;
+    if (!noted) {
+        if (lp_run_room(&fold->paces, &fold->paces_room, fold->n_paces, sizeof *fold->paces) < 0)
+            return -1;
+        node->pace = fold->n_paces++;
+        fold->paces[node->pace] = (struct lp_run_pace){.phase = &node->phase};
+    }
+    struct lp_run_pace *pace = &fold->paces[node->pace];
+    bool saturated = false;
+    uint64_t self_ns = record->wall_ns > record->child_wall_ns ? record->wall_ns - record->child_wall_ns : 0;
+    pace->calls = lp_run_sum(pace->calls, record->calls, &saturated);
+    pace->self_ns = lp_run_sum(pace->self_ns, self_ns, &saturated);
+    return 0;
+}
+
+static int by_self_time(const void *a, const void *b)
+{
+    const struct lp_run_pace *left = a, *right = b;
+    if (left->self_ns != right->self_ns)
+        return left->self_ns > right->self_ns ? -1 : 1;
+    return (left->calls < right->calls) - (left->calls > right->calls);
+}
+
+int lp_run_fold_paces(struct lp_run_fold *fold, struct lp_run_worker *worker)
+{
+    size_t n = fold->n_paces < LP_RUN_PACES_MAX ? fold->n_paces : LP_RUN_PACES_MAX;
+    if (!n)
+        return 0;
+    if (fold->n_paces > n)
+        qsort(fold->paces, fold->n_paces, sizeof *fold->paces, by_self_time);
+    worker->paces = malloc(n * sizeof *worker->paces);
+    if (!worker->paces)
+        return -1;
+    memcpy(worker->paces, fold->paces, n * sizeof *worker->paces);
+    worker->n_paces = n;
+    return 0;
+}
+
 static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct lp_run_node *top,
                     const struct lp_run_document *document, const struct lp_run_slot *slot, uint64_t number)
 {
@@ -141,7 +183,7 @@ static int add_slot(struct lp_run_fold *fold, struct lp_run_tree *tree, struct l
         if (!node)
             return -1;
         lp_run_tree_note_worker(node, number);
-        if (add_parts(tree, node, document, &records[i]) < 0)
+        if (note_pace(fold, &records[i], node) < 0 || add_parts(tree, node, document, &records[i]) < 0)
             return -1;
         struct lp_run_figures figures = lp_run_fold_record(&records[i]);
         lp_run_tree_add(node, &figures);
@@ -189,7 +231,7 @@ int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, cons
     if (make_room(fold, document->n_records) < 0)
         return -1;
     lp_run_tree_note_worker(tree->root, number);
-    fold->n_ids = 0;
+    fold->n_ids = fold->n_paces = 0;
     for (size_t i = 0; i < document->n_slots; i++) {
         const struct lp_run_slot *slot = &document->slots[i];
         struct lp_run_node *top = slot_top(tree, document, slot, number);

@@ -19,6 +19,8 @@ struct lp_run_fold {
     size_t room;
     struct lp_run_phase_id *ids; /* Owned: of the document folded last, how samples name its phases. */
     size_t n_ids, ids_room;
+    struct lp_run_pace *paces; /* Owned: likewise, what it did in each phase. */
+    size_t n_paces, paces_room;
 };
 
 void lp_run_fold_release(struct lp_run_fold *fold);
@@ -30,6 +32,9 @@ int lp_run_fold_figures(struct lp_run_fold *fold, struct lp_run_tree *tree, cons
 
 /* Gives the worker of the document folded last what its samples need. 0, or -1 without memory. */
 int lp_run_fold_ids(struct lp_run_fold *fold, struct lp_run_worker *worker);
+
+/* Gives it what it did in each phase, the largest of them. 0, or -1 without memory. */
+int lp_run_fold_paces(struct lp_run_fold *fold, struct lp_run_worker *worker);
 
 /* A record's figures, open entries included, evened out. */
 struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record);

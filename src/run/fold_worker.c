@@ -234,6 +234,7 @@ void lp_run_worker_release(struct lp_run_worker *worker)
     free(worker->troubles);
     free(worker->open);
     free(worker->phase_ids);
+    free(worker->paces);
     free(worker->pending);
     lp_run_samples_free(worker->samples);
     *worker = (struct lp_run_worker){0};

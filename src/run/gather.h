@@ -36,8 +36,9 @@ struct lp_run_gather {
     size_t n_images, images_room;
     struct lp_text *names; /* Owned: workers taken in. */
     size_t n_names, names_room;
-    struct lp_run_table seen; /* Of names. */
-    struct lp_span only;      /* Borrowed: the one run id that is taken in; NULL: all. */
+    struct lp_run_table seen;           /* Of names. */
+    const struct lp_run_filter *filter; /* Borrowed; NULL: all workers. */
+    struct lp_span only;                /* Borrowed: the one run id that is taken in; NULL: all. */
     struct lp_run_document document;
     struct lp_run_buffer buffer;
 };

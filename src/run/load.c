@@ -31,6 +31,15 @@ static struct lp_span view_of(const char *string)
     return (struct lp_span){string, strlen(string)};
 }
 
+static int fail_line(const struct load *load, enum lp_run_status status, struct lp_run_line *line)
+{
+    char *text = lp_run_line_take(line);
+    if (load->message_size)
+        snprintf(load->message, load->message_size, "%s", text ? text : "out of memory");
+    free(text);
+    return status;
+}
+
 /* The one line of a failure, free of anything that would not print. */
 static int fail(const struct load *load, enum lp_run_status status, const char *before, const char *after)
 {
@@ -39,11 +48,7 @@ static int fail(const struct load *load, enum lp_run_status status, const char *
     lp_run_line_text(&line, view_of(load->dir));
     lp_run_line_add(&line, "'");
     lp_run_line_text(&line, view_of(after));
-    char *text = lp_run_line_take(&line);
-    if (load->message_size)
-        snprintf(load->message, load->message_size, "%s", text ? text : "out of memory");
-    free(text);
-    return status;
+    return fail_line(load, status, &line);
 }
 
 static int fail_memory(const struct load *load)
@@ -155,14 +160,58 @@ static int read_metadata(struct load *load)
 static int build(struct load *load, struct lp_run_attempt *newest)
 {
     struct lp_run *run = load->run;
-    if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_unreadable(run, &load->gather) < 0)
+    if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_filtered(run, newest, load->gather.filter) < 0 ||
+        lp_run_build_unreadable(run, &load->gather) < 0)
         return -1;
-    lp_run_build_times(run);
+    lp_run_build_times(run, &newest->extent);
     if (lp_run_backends(run, load->dir_fd, &load->gather.buffer) < 0)
         return -1;
     if (!(load->options && load->options->no_samples) && lp_run_samples_load(run, load->dir_fd) < 0)
         return -1;
     return read_metadata(load) < 0 ? -1 : lp_run_caveats(run);
+}
+
+/* Takes the filter in, unless it is none or an empty one. */
+static int choose_workers(struct load *load)
+{
+    const struct lp_run_filter *filter = load->options ? load->options->filter : NULL;
+    struct lp_run_line line = {0};
+    if (!filter || filter->n_roles + filter->n_hosts + filter->n_ranks == 0)
+        return LP_RUN_OK;
+    load->gather.filter = filter;
+    return lp_run_filter_check(filter, &line) == 0 ? LP_RUN_OK : fail_line(load, LP_RUN_WRONG, &line);
+}
+
+/* Each value is there, but no process that has them all. */
+static int add_combination(struct lp_run_line *line, const struct lp_run_filter *filter)
+{
+    lp_run_line_add(line, "no process of that ");
+    if (filter->n_roles)
+        lp_run_line_add(line, "role%s", filter->n_hosts && filter->n_ranks ? ", " : " and ");
+    if (filter->n_hosts)
+        lp_run_line_add(line, "host%s", filter->n_ranks ? " and " : "");
+    lp_run_line_add(line, "%s at once", filter->n_ranks ? "rank" : "");
+    return -1;
+}
+
+/* Says why nobody, or not everybody who was asked for, is there. */
+static int find_chosen(struct load *load, struct lp_run_attempt *newest)
+{
+    const struct lp_run_filter *filter = load->gather.filter;
+    struct lp_run_line line = {0};
+    if (!filter)
+        return LP_RUN_OK;
+    lp_run_line_add(&line, "'");
+    lp_run_line_text(&line, view_of(load->dir));
+    lp_run_line_add(&line, "' has ");
+    int missing = lp_run_filter_explain(filter, &newest->known, &line);
+    if (missing == 0 && newest->workers_kept == 0)
+        missing = add_combination(&line, filter);
+    if (missing == 0) {
+        free(lp_run_line_take(&line));
+        return LP_RUN_OK;
+    }
+    return fail_line(load, LP_RUN_UNKNOWN, &line);
 }
 
 static int find_documents(struct load *load)
@@ -182,7 +231,9 @@ static int find_documents(struct load *load)
 static int load_run(struct load *load)
 {
     struct lp_run_attempt *newest = NULL;
-    int status = open_dir(load);
+    int status = choose_workers(load);
+    if (status == LP_RUN_OK)
+        status = open_dir(load);
     if (status == LP_RUN_OK)
         status = find_documents(load);
     if (status != LP_RUN_OK)
@@ -192,6 +243,9 @@ static int load_run(struct load *load)
         return fail_memory(load);
     if (!newest)
         return fail_nothing(load);
+    status = find_chosen(load, newest);
+    if (status != LP_RUN_OK)
+        return status;
     return build(load, newest) < 0 ? fail_memory(load) : LP_RUN_OK;
 }
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "run/backends.h"
+#include "run/filter.h"
 #include "run/fold.h"
 #include "run/provenance.h"
 #include "run/samples_load.h"
@@ -37,6 +38,7 @@ void lp_run_free(struct lp_run *run)
     free(run->superseded);
     free(run->caveats);
     lp_run_sampling_free(run->sampling);
+    lp_run_filter_release(&run->filtered.by);
     lp_run_provenance_release(&run->provenance);
     free(run->metadata);
     free(run->dir);
@@ -79,5 +81,6 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
 
 bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
 {
-    return other->generated && other->written_realtime_ns > run->started_realtime_ns;
+    uint64_t began_ns = lp_run_is_filtered(run) ? run->filtered.started_realtime_ns : run->started_realtime_ns;
+    return other->generated && other->written_realtime_ns > began_ns;
 }

@@ -27,6 +27,7 @@ struct lp_run_node {
     uint64_t last_worker;              /* The worker counted last in phase.workers. */
     bool cpu_seen;
     struct lp_run_share share; /* Of last_worker; not yet in phase.spread. */
+    size_t pace;               /* Where fold.c has what the worker did here, if that is of this node. */
 };
 
 static inline struct lp_run_node *lp_run_node_of(struct lp_run_phase *phase)

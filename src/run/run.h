@@ -188,9 +188,19 @@ struct lp_run_worker {
     uint64_t samples_taken, samples_lost; /* UINT64_MAX: the file does not say. */
     struct lp_run_phase_id *phase_ids;    /* Owned: how samples name its phases, ascending. run/samples.h */
     size_t n_phase_ids;
+    struct lp_run_pace *paces; /* Owned. */
+    size_t n_paces;
     struct lp_run_pending *pending; /* Owned: its samples that no file has; NULL: none. run/pending.h */
     struct lp_run_samples *samples; /* Owned; NULL: it has none, or they were not to be read. run/samples.h */
 };
+
+/* What one process did in one phase, threads and tasks together: entries that ended, and their time outside child phases.
+   Of a process the largest LP_RUN_PACES_MAX are kept; scaled where they are estimated. */
+struct lp_run_pace {
+    const struct lp_run_phase *phase; /* Borrowed from the role's tree. */
+    uint64_t calls, self_ns;
+};
+#define LP_RUN_PACES_MAX 64
 
 struct lp_run_role {
     struct lp_text name;
@@ -274,6 +284,20 @@ struct lp_run_provenance {
     size_t n_packages;
 };
 
+/* Which workers are read: those whose role, host and rank are among these, of each kind that is named at all. Roles and
+   hosts are globs, or the name itself; ranks are "3", "0-7" or several of that, "0-3,8". run/filter.h */
+struct lp_run_filter {
+    const char **roles, **hosts, **ranks; /* Texts are borrowed where a filter is handed in. */
+    size_t n_roles, n_hosts, n_ranks;
+};
+
+/* What a filter left out. */
+struct lp_run_filtered {
+    struct lp_run_filter by;      /* Owned; nothing in it: there was no filter. */
+    size_t n_left_out;            /* Readable workers of the attempt that it left out. */
+    uint64_t started_realtime_ns; /* First start of the whole attempt. */
+};
+
 struct lp_run {
     char *dir;                                         /* As given. */
     struct lp_text run_id;                             /* The attempt reported. */
@@ -299,13 +323,15 @@ struct lp_run {
     size_t n_backends;
     struct lp_run_sampling
         *sampling; /* Owned; NULL: there are no samples, or they were not to be read. run/samples.h */
+    struct lp_run_filtered filtered;
     struct lp_run_provenance provenance;
     char *metadata; /* Text of metadata.json if it could be read and is JSON, else NULL. */
 };
 
 struct lp_run_options {
     bool no_samples;
-    bool no_images; /* Read files only: for tests and for directories copied from elsewhere. */
+    bool no_images;                     /* Read files only: for tests and for directories copied from elsewhere. */
+    const struct lp_run_filter *filter; /* Borrowed; NULL: all workers. */
     bool only_read; /* Leave what dead workers have left in shared memory there: else it is written to their files. */
     void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called after each file. */
     void *progress_context;
@@ -316,7 +342,9 @@ enum lp_run_status {
     LP_RUN_MISSING = -1, /* No such directory, or not a directory. */
     LP_RUN_EMPTY = -2,   /* A directory without worker files or images. */
     LP_RUN_NOTHING = -3, /* Worker files, none of them readable. */
-    LP_RUN_SYSTEM = -4   /* Out of memory, or the directory could not be read. */
+    LP_RUN_SYSTEM = -4,  /* Out of memory, or the directory could not be read. */
+    LP_RUN_UNKNOWN = -5, /* The filter names what the run does not have. */
+    LP_RUN_WRONG = -6    /* The filter is none: ranks that are no numbers. */
 };
 
 /* Reads dir. options may be NULL. On LP_RUN_OK *run is to be freed with lp_run_free; otherwise *run is NULL and message
@@ -325,6 +353,13 @@ enum lp_run_status {
 int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message,
                 size_t message_size);
 void lp_run_free(struct lp_run *run);
+
+/* Whether only some workers were asked for. */
+static inline bool lp_run_is_filtered(const struct lp_run *run)
+{
+    const struct lp_run_filter *by = &run->filtered.by;
+    return by->n_roles + by->n_hosts + by->n_ranks > 0;
+}
 
 /* Whether an attempt ran while the reported one did, under a run id that one of its workers made: no rerun, but workers
    whom the run id did not reach. */

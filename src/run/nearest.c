@@ -1,10 +1,9 @@
-/* "Did you mean ...?": the edit distance between short words. */
-#include <stdbool.h>
+#include "run/nearest.h"
+
+#include <stdint.h>
 #include <string.h>
 
-#include "cli/command.h"
-
-#define WORD_MAX 32 /* Longer words are near to nothing. */
+#define WORD_MAX 64 /* Longer words are near to nothing. */
 #define NEAR 2
 
 static size_t least(size_t a, size_t b, size_t c)
@@ -32,17 +31,21 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
-const char *lp_cli_nearest(const char *word, const char *const *candidates)
+size_t lp_run_distance(const char *word, const char *candidate)
+{
+    if (strlen(word) > WORD_MAX || strlen(candidate) > WORD_MAX)
+        return SIZE_MAX;
+    size_t far = distance(word, candidate);
+    return far <= NEAR && far < strlen(candidate) ? far : SIZE_MAX;
+}
+
+const char *lp_run_nearest(const char *word, const char *const *candidates)
 {
     const char *nearest = NULL;
-    size_t best = NEAR + 1;
-    if (strlen(word) > WORD_MAX)
-        return NULL;
+    size_t best = SIZE_MAX;
     for (; *candidates != NULL; candidates++) {
-        if (strlen(*candidates) > WORD_MAX)
-            continue;
-        size_t far = distance(word, *candidates);
-        if (far < best && far < strlen(*candidates)) {
+        size_t far = lp_run_distance(word, *candidates);
+        if (far < best) {
             best = far;
             nearest = *candidates;
         }
