@@ -113,15 +113,26 @@ static bool image_beats(const struct lp_run_image *image, const struct lp_run_do
     return image->source == LP_SOURCE_LIVE_IMAGE || image->flush >= file->flush;
 }
 
+typedef int read_fn(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault);
+
+static int read_document(struct lp_run_gather *gather, int dir_fd, const char *path, read_fn *read,
+                         struct lp_run_fault *fault)
+{
+    if (read(&gather->buffer, dir_fd, path, fault) < 0)
+        return -1;
+    return lp_run_document_parse(&gather->document, gather->buffer.bytes, gather->buffer.len, fault);
+}
+
 int lp_run_gather_file(struct lp_run_gather *gather, int dir_fd, const struct lp_run_file *file)
 {
     struct lp_run_fault fault;
-    const struct lp_run_buffer *buffer = &gather->buffer;
     const struct lp_run_document *document = &gather->document;
     if (file->fault)
         return refuse_file(gather, file->path, file->fault);
-    if (lp_run_read_file(&gather->buffer, dir_fd, file->path, &fault) < 0 ||
-        lp_run_document_parse(&gather->document, buffer->bytes, buffer->len, &fault) < 0)
+    int failed = read_document(gather, dir_fd, file->path, lp_run_read_file, &fault);
+    if (failed && !fault.no_memory) /* looked at more closely: it may be whole */
+        failed = read_document(gather, dir_fd, file->path, lp_run_read_file_anew, &fault);
+    if (failed)
         return fault.no_memory ? -1 : refuse_file(gather, file->path, fault.text);
     struct lp_run_image *image = find_image(gather, document->worker);
     if (image && image_beats(image, document)) {

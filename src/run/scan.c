@@ -12,6 +12,8 @@
 
 #include "run/room.h"
 
+#define STALE_TRIES 5
+
 static const char workers[] = "workers";
 static const char is_link[] = "symbolic link: not followed";
 static const char not_regular[] = "not a regular file";
@@ -157,17 +159,19 @@ static int make_room(struct lp_run_buffer *buffer, size_t room)
 /* The path holds no link: its folders were opened without following one. */
 int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, struct lp_run_fault *fault)
 {
+    int error = EINVAL;
     struct stat status;
     int fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
-        int error = errno;
+        error = errno;
         error == ELOOP ? lp_run_fault_set(fault, is_link) : lp_run_fault_set(fault, "cannot be opened: %m");
         errno = error;
         return -1;
     }
-    if (fstat(fd, &status) < 0)
+    if (fstat(fd, &status) < 0) {
+        error = errno;
         lp_run_fault_set(fault, "cannot be examined: %m");
-    else if (!S_ISREG(status.st_mode))
+    } else if (!S_ISREG(status.st_mode))
         lp_run_fault_set(fault, not_regular);
     else if ((uint64_t)status.st_size > most)
         lp_run_fault_set(fault, "too large: %lld bytes, %llu are read", (long long)status.st_size,
@@ -177,7 +181,7 @@ int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, 
         return fd;
     }
     close(fd);
-    errno = EINVAL;
+    errno = error;
     return -1;
 }
 
@@ -199,17 +203,51 @@ static int read_all(struct lp_run_buffer *buffer, int fd, size_t size, struct lp
     return 0;
 }
 
-int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault)
+/* Not what is remembered of it. */
+static void ask_size(int fd, size_t *size)
+{
+    struct statx status;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &status) == 0 &&
+        (status.stx_mask & STATX_SIZE) && status.stx_size <= LP_RUN_FILE_MAX)
+        *size = (size_t)status.stx_size;
+}
+
+static int read_once(struct lp_run_buffer *buffer, int dir_fd, const char *path, bool anew, struct lp_run_fault *fault)
 {
     size_t size = 0;
     int fd = lp_run_open_file(dir_fd, path, LP_RUN_FILE_MAX, &size, fault);
     if (fd < 0)
         return -1;
+    if (anew)
+        ask_size(fd, &size);
     int result = make_room(buffer, size + 1) < 0 ? lp_run_fault_no_memory(fault) : read_all(buffer, fd, size, fault);
+    int error = errno;
     close(fd);
+    errno = error;
     if (buffer->room > 0)
         buffer->bytes[buffer->len] = '\0'; /* for readers that look for an end */
     return result;
+}
+
+/* A worker on another host replaces its file whenever it likes. Of network file systems the one that was opened may be gone
+   then (ESTALE); under its name is the next. */
+static int read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, bool anew, struct lp_run_fault *fault)
+{
+    for (int tries = 1;; tries++) {
+        int result = read_once(buffer, dir_fd, path, anew, fault);
+        if (result == 0 || fault->no_memory || errno != ESTALE || tries == STALE_TRIES)
+            return result;
+    }
+}
+
+int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault)
+{
+    return read_file(buffer, dir_fd, path, false, fault);
+}
+
+int lp_run_read_file_anew(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault)
+{
+    return read_file(buffer, dir_fd, path, true, fault);
 }
 
 void lp_run_buffer_release(struct lp_run_buffer *buffer)

@@ -46,6 +46,9 @@ int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, 
 
 /* Reads a whole file below dir_fd into buffer. 0, or -1 with a fault. */
 int lp_run_read_file(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault);
+/* The same, with the file's size asked of whoever serves it: sshfs and the like remember for a while how long the file was
+   that had this name before, and a longer one that has taken its place seems to be cut off. Costs a request more. */
+int lp_run_read_file_anew(struct lp_run_buffer *buffer, int dir_fd, const char *path, struct lp_run_fault *fault);
 void lp_run_buffer_release(struct lp_run_buffer *buffer);
 
 #endif

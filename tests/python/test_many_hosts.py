@@ -1,0 +1,200 @@
+"""One run on several hosts that share a folder: what each sees of the others, and when."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts import HOSTS, cluster
+from machine import PRELUDE
+
+from lineprofiler.accounting import Profiler, merge_run
+
+if TYPE_CHECKING:
+    from conftest import Child
+
+pytestmark = pytest.mark.core
+
+RANK = """
+import sys
+from lineprofiler.accounting import Profiler
+with Profiler(sys.argv[1], "learner", run_id="one", snapshot_interval_s=0.02) as profiler:
+    with profiler.phase("step"):
+        for i in range(50):
+            with profiler.phase(f"part {i % 7}"):
+                profiler.count("n")
+        print("open", flush=True)
+        sys.stdin.readline()
+"""
+# Reads again and again while the others write. What it sees may be old, never broken.
+READER = """
+import collections, json, sys, time
+from lineprofiler.accounting import merge_run
+seen, flushes, until = collections.Counter(), set(), time.monotonic() + 3
+while time.monotonic() < until:
+    run = merge_run(sys.argv[1])
+    for worker in run.workers:
+        seen[f"{worker.host} {worker.source}"] += 1
+        if worker.host == "node08":
+            flushes.add(worker.flush)
+    seen["readings"] += 1
+    seen.update("unreadable: " + file.reason for file in run.unreadable)
+    seen["wrong"] += run.tree[("step",)].counters.get("n", 0) + sum(
+        node.counters.get("n", 0) for node in run.tree.values()) != 50 * len(run.workers)
+    seen.update(caveat.kind for caveat in run.caveats)
+print(json.dumps([seen, len(flushes)]))
+"""
+
+WATCHED = """
+hosts = ["node07", "node08"]
+rank, reader = sys.argv[1:]
+ranks = [on(host, sys.executable, "-c", rank, shared(host) / "run", env={"RANK": str(i)})
+         for i, host in enumerate(hosts)]
+for process in ranks:
+    assert process.stdout.readline() == "open\\n"
+
+def sees(n):
+    # A name that was looked for before it was there is remembered as not there, for a second.
+    with contextlib.suppress(Exception):
+        return len(merge_run(shared("node07") / "run").workers) == n
+
+wait_until(lambda: sees(2))
+seen, flushes = json.loads(end(on("node07", sys.executable, "-c", reader, shared("node07") / "run")))
+for process in ranks:
+    end(process)
+wait_until(lambda: all(worker.closed for worker in merge_run(shared("node07") / "run").workers))
+left = [str(path.relative_to(CLUSTER / "there")) for path in (CLUSTER / "there").rglob("*")]
+tell(seen=seen, flushes=flushes, left=left)
+"""
+
+
+def test_two_hosts_that_share_a_folder_MN01(child: Child, tmp_path: Path) -> None:
+    how = cluster(tmp_path, ["node07", "node08"])
+    found = child.json(PRELUDE + HOSTS + WATCHED, RANK, READER, within=how)
+    seen, readings = found["seen"], found["seen"]["readings"]
+    assert readings > 3
+    assert seen["wrong"] == 0
+    assert [what for what in seen if what.startswith("unreadable")] == []
+    # Its own host's worker is read from its memory, the other's is as old as its file.
+    assert seen["node07 live"] == readings
+    assert seen["node08 file"] == readings
+    assert seen["elsewhere"] == seen["host_clocks"] == readings
+    assert found["flushes"] > 1, "what is written there is seen here, in time"
+    run = merge_run(tmp_path / "there" / "run")
+    assert [(worker.host, worker.rank, worker.closed) for worker in run.workers] == [
+        ("node07", 0, True),
+        ("node08", 1, True),
+    ]
+    assert {caveat.kind for caveat in run.caveats} <= {"host_clocks", "dropped"}
+    names = [Path(path).name for path in found["left"]]
+    assert not [name for name in names if name.endswith(".tmp")]
+    # Both described the run in one file, under a lock that holds across hosts.
+    assert list(run.metadata["runs"]) == ["one"]
+
+
+# ---- what file servers leave, and answer -------------------------------------------------
+
+STALE = """
+import ctypes
+shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
+run_dir, why = sys.argv[1], int(sys.argv[2])
+with Profiler(run_dir, snapshot_interval_s=None) as profiler, profiler.phase("a"):
+    pass
+shim.faulty_begin(os.fsencode(os.path.realpath(run_dir)), 0, why, 3)
+run = merge_run(run_dir)
+tell(run=facts(run), left=shim.faulty_left(0))
+"""
+
+
+@pytest.mark.parametrize("why", [errno.ESTALE, errno.EIO], ids=["ESTALE", "EIO"])
+def test_a_file_that_is_replaced_while_it_is_opened_MN03(
+    child: Child, run_dir: Path, faulty_calls: str, why: int
+) -> None:
+    """A name that led to a file that is no more leads to the next one; other errors stay."""
+    code = STALE.replace("run = merge_run(run_dir)", READ_STALE)
+    found = child.json(PRELUDE + code, run_dir, why, env={"LD_PRELOAD": faulty_calls})
+    if why == errno.ESTALE:
+        assert found["run"]["unreadable"] == []
+        assert found["run"]["calls"] == {"a": 1}
+        assert found["left"] == 0
+    else:
+        assert found["run"] == "Input/output error"
+
+
+READ_STALE = """
+try:
+    run = merge_run(run_dir)
+except ValueError as error:
+    tell(run=str(error).rsplit(": ")[-1])
+    sys.exit()
+"""
+
+
+def test_what_network_file_systems_leave_is_no_worker_MN03(run_dir: Path) -> None:
+    """Files that were removed while somebody had them open stay under names of their own."""
+    with Profiler(run_dir, snapshot_interval_s=None) as profiler, profiler.phase("a"):
+        pass
+    path = Path(profiler.path or "")
+    text = path.read_text()
+    for name in (".nfs000000000001", ".fuse_hidden0000000100000001", f".{path.name}.swp"):
+        for folder in (path.parent, path.parent.parent, run_dir):
+            (folder / name).write_text(text)
+    for name in (path.name + ".tmp", path.name + ".adopted.tmp", path.name + "~", "lost+found"):
+        (path.parent / name).write_text(text)
+    run = merge_run(run_dir)
+    assert len(run.workers) == 1
+    assert (run.unreadable, run.superseded, run.caveats) == ([], [], [])
+    with Profiler(run_dir, run_id=run.run_id, snapshot_interval_s=None) as profiler:
+        pass
+    assert (path.parent / ".nfs000000000001").read_text() == text, "nobody's business"
+
+
+# ---- clocks ---------------------------------------------------------------------------------
+
+CLOCKED = """
+import ctypes, os, sys, time
+ahead_s = int(sys.argv[2])
+if ahead_s:
+    shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    shim.faulty_set_clock.argtypes = [ctypes.c_int64]
+    shim.faulty_set_clock(ahead_s)
+from lineprofiler.accounting import Profiler
+with Profiler(sys.argv[1], "learner", run_id="one", snapshot_interval_s=None) as profiler:
+    with profiler.phase("step"):
+        time.sleep(0.2)
+        sum(range(1_000_000))
+"""
+CLOCKS = """
+rank, ahead = sys.argv[1], int(sys.argv[2])
+for i, (host, ahead_s) in enumerate([("node07", 0), ("node08", ahead)]):
+    end(on(host, sys.executable, "-c", rank, shared(host) / "run", ahead_s, env={"RANK": str(i)}))
+tell()
+"""
+
+
+@pytest.mark.parametrize("ahead_s", [45, -600])
+def test_hosts_whose_clocks_differ_CK04(
+    child: Child, tmp_path: Path, faulty_calls: str, ahead_s: int
+) -> None:
+    """Wall clocks 45 s or minutes apart, monotonic ones years: durations are what they were."""
+    years = {"node08": "--time --boottime=900000000 --monotonic=900000000"}
+    how = cluster(tmp_path, ["node07", "node08"], years)
+    env = {"LD_PRELOAD": faulty_calls}
+    child.json(PRELUDE + HOSTS + CLOCKS, CLOCKED, ahead_s, env=env, within=how)
+    run = merge_run(tmp_path / "there" / "run")
+    assert len(run.workers) == 2
+    for worker in run.workers:
+        assert 0.2e9 <= worker.root_wall_ns < 60e9
+        alone = merge_run(tmp_path / "there" / "run", hosts=worker.host)
+        assert 0.2e9 <= alone.runtime_ns < 60e9, "of one host, by its own clock"
+    assert 0.4e9 <= run.tree[("step",)].wall_ns < 120e9
+    early, late = run.workers
+    assert late.started_monotonic_ns - early.started_monotonic_ns > 10**17
+    assert (early.host, late.host) == ("node07", "node08")
+    # Who came first on which host is not claimed: the stamps are each host's own.
+    assert abs(late.started_at - early.started_at - ahead_s) < 30
+    [caveat] = [caveat for caveat in run.caveats if caveat.kind == "host_clocks"]
+    assert "each by its own clock" in caveat.text
+    assert "durations of phases are not affected" in caveat.text
