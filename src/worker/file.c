@@ -12,9 +12,14 @@
 #include "worker/publish.h"
 #include "worker/samples.h"
 
-/* mkdir -p. The path is changed and restored. */
+/* mkdir -p. The path is changed and restored. The last part first: it mostly is there, or all above it are, and each
+   request may go to a file server. */
 static int make_folders(char *path)
 {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return 0;
+    if (errno != ENOENT)
+        return -1;
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         int failed = mkdir(path, 0777) != 0 && errno != EEXIST;

@@ -105,14 +105,24 @@ static void temporary_name(char *name, const char *worker, enum lp_publisher pub
     snprintf(name, FILE_NAME_BYTES, "%.255s%s", worker, suffixes[publisher]);
 }
 
+/* Our own may have been left by an attempt that was cut off. That is rare, and looking each time is one more request to a
+   file server. */
+static int make_temporary(int folder, const char *name)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(folder, name, flags, 0666);
+    if (fd >= 0 || errno != EEXIST || unlinkat(folder, name, 0) != 0)
+        return fd;
+    return openat(folder, name, flags, 0666);
+}
+
 int lp_publish(int folder, const char *worker, enum lp_publisher publisher, const struct lp_view *view,
                const struct lp_stamp *written, enum lp_document_owner owner)
 {
     char name[FILE_NAME_BYTES], temporary[FILE_NAME_BYTES];
     snprintf(name, sizeof name, "%.255s.json", worker);
     temporary_name(temporary, worker, publisher);
-    unlinkat(folder, temporary, 0); /* our own, left by an attempt that was cut off */
-    int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = make_temporary(folder, temporary);
     if (fd < 0)
         return -1;
     int failed = write_document(fd, view, written, owner);
