@@ -240,7 +240,7 @@ static int explain_names(const char *what, const char *const *wanted, size_t n_w
             continue;
         if (n)
             qsort(names, n, sizeof *names, by_name);
-        lp_run_line_add(line, "no %s ", what);
+        lp_run_line_add(line, "%s ", what);
         add_quoted(line, span_of(wanted[i]));
         if (!add_nearest(line, wanted[i], names, n))
             add_names(line, names, n);
@@ -291,8 +291,8 @@ static int explain_ranks(const struct lp_run_filter *filter, struct lp_run_known
 
 int lp_run_filter_explain(const struct lp_run_filter *filter, struct lp_run_known *known, struct lp_run_line *message)
 {
-    if (explain_names("role", filter->roles, filter->n_roles, known->roles, known->n_roles, message) < 0 ||
-        explain_names("host", filter->hosts, filter->n_hosts, known->hosts, known->n_hosts, message) < 0)
+    if (explain_names("no role", filter->roles, filter->n_roles, known->roles, known->n_roles, message) < 0 ||
+        explain_names("no host", filter->hosts, filter->n_hosts, known->hosts, known->n_hosts, message) < 0)
         return -1;
     return explain_ranks(filter, known, message);
 }

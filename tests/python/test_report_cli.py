@@ -615,3 +615,84 @@ def test_help_and_usage() -> None:
     for words in ([], ["reprot"], ["report"], ["report", "--jsn", "x"], ["report", "a", "b"]):
         bad = subprocess.run([*NATIVE, *words], capture_output=True)
         assert_refused(bad, "lineprofiler")
+
+
+# --- a part of a run, and who is slow in it ---
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Eight hosts of two ranks; one is slow in one phase, and the others wait for it."""
+    run = tmp_path / "profile"
+    for rank in range(16):
+        slow = rank // 2 == 5
+        compute_s = (131 if slow else 100) + rank % 3  # they are never quite equal
+        step = node("step", 150 * S, calls=100, child_wall_ns=150 * S, cpu_ns=compute_s * S)
+        compute = node("compute", compute_s * S, 1, 100, cpu_ns=compute_s * S)
+        reduce = node("reduce", (150 - compute_s) * S, 1, 100, cpu_ns=0)
+        role = "learner" if rank < 14 else "evaluator"
+        host = f"node{rank // 2:02}"
+        nodes = [step, compute, reduce]
+        write_worker(run, rank + 1, nodes, role=role, rank=rank, host=host, boot_id=host)
+    return run
+
+
+def test_a_part_of_a_run_K1(fleet: Path) -> None:
+    text = text_of(fleet, "--role", "learn*", "--rank", "0-3,9", "--rank=15", "--host", "*")
+    lines = text.splitlines()
+    assert lines[0] == "Runtime 1m 30s   Processes 5 of 16: 11 left out by the filter"
+    assert "Filter role learn*; host *; rank 0-3,9, 15 (5 of 16 processes)" in lines
+    document = json.loads(text_of(fleet, "--host=node07", "--json"))
+    assert document["run"]["processes"] == len(document["workers"]) == 2
+    assert document["run"]["filter"] == {
+        "roles": [],
+        "hosts": ["node07"],
+        "ranks": [],
+        "of_processes": 16,
+    }
+    assert document["hosts"] == ["node07"]
+    assert [role["name"] for role in document["roles"]] == ["evaluator"]
+    assert document_of(fleet)["run"]["filter"] is None
+    # Nothing is left out, and it is said all the same that it was asked for.
+    lines = text_of(fleet, "--role", "*").splitlines()
+    assert lines[0].startswith("Runtime 1m 30s   Processes 16   Roles ")
+    assert "Filter role * (16 of 16 processes)" in lines
+
+
+@STARTS
+def test_what_no_process_has_K15(fleet: Path, start: list[str]) -> None:
+    for words, said in (
+        (["--role", "lerner"], "no role 'lerner'; did you mean 'learner'?"),
+        (["--role", "x"], "no role 'x'; there are 'evaluator' and 'learner'"),
+        (["--host", "node0"], "no host 'node0'; did you mean 'node00', 'node01' or 'node02'?"),
+        (["--rank", "0", "--rank", "16-20"], "no process of rank '16-20'; there are ranks 0-15"),
+        (["--role", "evaluator", "--rank", "3"], "no process of that role and rank at once"),
+        (["--rank", "three"], "no ranks 'three': give them as 3, 0-7 or 0-3,8"),
+        (["--rank"], "option '--rank' needs a value"),
+    ):
+        assert_refused(report(fleet, *words, start=start), said)
+
+
+def test_who_is_slow_is_named_MN07(fleet: Path) -> None:
+    text = text_of(fleet)
+    block = text.split("SLOWER THAN THE OTHERS\n")[1].split("\n\n")[0]
+    words = " ".join(block.split())
+    assert words.startswith("- node05 (2 processes) takes 1.31x the median host in step/compute: ")
+    assert "it waited 12% of its time in phases, the median host 33%" in words
+    assert "rank" not in words, "its ranks are named with it"
+    [learner] = [role for role in document_of(fleet)["roles"] if role["name"] == "learner"]
+    slow, *others = learner["slowest_hosts"]
+    assert (slow["host"], slow["processes"], slow["notable"]) == ("node05", 2, True)
+    assert learner["phases"][slow["phase"]]["path"] == ["step", "compute"]
+    assert slow["ratio"] == pytest.approx(1.31, abs=0.01)
+    assert not any(other["notable"] for other in others)
+    assert learner["notable_hosts"] == 1
+    [evaluator] = [role for role in document_of(fleet)["roles"] if role["name"] == "evaluator"]
+    assert evaluator["notable_hosts"] == evaluator["notable_workers"] == 0
+
+
+def test_nobody_is_named_without_reason(large_run: Path) -> None:
+    """Processes that differ by chance, as those that make_run.py makes."""
+    assert "SLOWER" not in text_of(large_run)
+    roles = document_of(large_run)["roles"]
+    assert any(role["slowest_workers"] for role in roles), "the figures are there all the same"

@@ -81,6 +81,24 @@ def test_figures_of_a_node_J1(run: Run) -> None:
     assert run.tree.root.mean_ns is None
 
 
+def test_some_workers_are_chosen_J1(run: Run, run_dir: Path) -> None:
+    assert run.left_out == 0
+    actors = merge_run(run_dir, roles="actor")
+    assert [worker.name for worker in actors.workers] == [w.name for w in run.workers_of("actor")]
+    assert (list(actors.roles), actors.left_out) == (["actor"], 1)
+    assert actors.tree == actors.tree_of("actor") == run.tree_of("actor")
+    assert merge_run(run_dir, roles=["act*", "learner"], hosts=run.hosts) == run
+    for wrong in ({"roles": "actr"}, {"hosts": ["nowhere"]}, {"ranks": 7}):
+        with pytest.raises(LookupError, match="did you mean 'actor'|no host|has a rank"):
+            merge_run(run_dir, **wrong)  # type: ignore[arg-type]
+    for empty in ({"roles": ()}, {"ranks": range(0)}, {"ranks": "one"}, {"roles": "nul\0"}):
+        with pytest.raises(ValueError, match="none is named|no ranks|null byte"):
+            merge_run(run_dir, **empty)  # type: ignore[arg-type]
+    for typed in ({"roles": 1}, {"hosts": [b"x"]}, {"ranks": 1.5}, {"ranks": [None]}):
+        with pytest.raises(TypeError):
+            merge_run(run_dir, **typed)  # type: ignore[arg-type]
+
+
 def test_roles_and_workers_J1(run: Run, run_dir: Path) -> None:
     assert "evaluator" not in run.roles
     assert "actor" in run.roles
