@@ -1,4 +1,4 @@
-"""What many processes cost: reading them, and what a profiler adds to the start and the end of each.
+"""What many processes cost: reading them, and what a profiler adds to the life of each.
 
     python benchmarks/bench_scale.py [--rounds N] [--markdown] [--command PATH]
 

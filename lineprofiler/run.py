@@ -806,7 +806,7 @@ def _names(what: str, wanted: str | Iterable[str] | None) -> tuple[bytes, ...]:
 
 def _ranks(wanted: int | str | range | Iterable[int | str] | None) -> tuple[bytes, ...]:
     """Return ranks as the core takes them."""
-    if isinstance(wanted, int) and not isinstance(wanted, bool):
+    if isinstance(wanted, int):
         wanted = (wanted,)
     if wanted is None or isinstance(wanted, str):
         return _names("ranks", wanted)

@@ -171,8 +171,9 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
         return 0;
     if (attempts->filter && lp_run_known_note(&attempt->known, document) < 0)
         return -1;
-    if (!lp_run_filter_takes(attempts->filter, document))
-        return 0;
+    int taken = lp_run_filter_takes(attempts->filter, document);
+    if (taken <= 0)
+        return taken;
     struct lp_run_role_tree *role = find_role(attempts, attempt, document->role);
     if (!role || keep_worker(attempt, document, path, source) < 0)
         return -1;

@@ -92,33 +92,34 @@ static char *shown(struct lp_span name)
     return lp_run_line_take(&line);
 }
 
-static bool matches(const char *wanted, struct lp_span name)
+/* 1, 0, or -1 without memory; so the next two. */
+static int matches(const char *wanted, struct lp_span name)
 {
     if (lp_text_equal(span_of(wanted), name))
-        return true;
+        return 1;
     char *text = shown(name);
-    bool match = text && (strcmp(wanted, text) == 0 || fnmatch(wanted, text, 0) == 0);
+    int match = !text ? -1 : strcmp(wanted, text) == 0 || fnmatch(wanted, text, 0) == 0;
     free(text);
     return match;
 }
 
-static bool any_matches(const char *const *wanted, size_t n, struct lp_span name)
+static int any_matches(const char *const *wanted, size_t n, struct lp_span name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (matches(wanted[i], name))
-            return true;
-    return n == 0;
+    int match = n == 0;
+    for (size_t i = 0; i < n && match == 0; i++)
+        match = matches(wanted[i], name);
+    return match;
 }
 
-bool lp_run_filter_takes(const struct lp_run_filter *filter, const struct lp_run_document *document)
+int lp_run_filter_takes(const struct lp_run_filter *filter, const struct lp_run_document *document)
 {
     if (!filter)
-        return true;
+        return 1;
     bool rank = filter->n_ranks == 0;
     for (size_t i = 0; i < filter->n_ranks && !rank; i++)
         rank = document->rank >= 0 && has_rank(filter->ranks[i], document->rank);
-    return rank && any_matches(filter->roles, filter->n_roles, document->role) &&
-           any_matches(filter->hosts, filter->n_hosts, document->host);
+    int role = rank ? any_matches(filter->roles, filter->n_roles, document->role) : 0;
+    return role == 1 ? any_matches(filter->hosts, filter->n_hosts, document->host) : role;
 }
 
 /* ---- what there is --------------------------------------------------------------------------------------------------- */
@@ -233,11 +234,12 @@ static int explain_names(const char *what, const char *const *wanted, size_t n_w
                          struct lp_run_line *line)
 {
     for (size_t i = 0; i < n_wanted; i++) {
-        bool found = false;
-        for (size_t k = 0; k < n && !found; k++)
+        int found = 0;
+        for (size_t k = 0; k < n && found == 0; k++)
             found = matches(wanted[i], lp_text_span(&names[k]));
-        if (found)
+        if (found == 1)
             continue;
+        line->failed |= found < 0;
         if (n)
             qsort(names, n, sizeof *names, by_name);
         lp_run_line_add(line, "%s ", what);

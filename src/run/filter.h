@@ -33,8 +33,8 @@ int lp_run_known_note(struct lp_run_known *known, const struct lp_run_document *
 
 /* Whether the filter's ranks are ranks. 0, or -1 after a message. */
 int lp_run_filter_check(const struct lp_run_filter *filter, struct lp_run_line *message);
-/* Whether the worker is to be read; filter may be NULL. */
-bool lp_run_filter_takes(const struct lp_run_filter *filter, const struct lp_run_document *document);
+/* 1 if the worker is to be read, 0 if not, -1 without memory; filter may be NULL. */
+int lp_run_filter_takes(const struct lp_run_filter *filter, const struct lp_run_document *document);
 /* Whether each of the filter's values matches something. 0, or -1 after a message, without the directory's name. */
 int lp_run_filter_explain(const struct lp_run_filter *filter, struct lp_run_known *known, struct lp_run_line *message);
 

@@ -179,7 +179,9 @@ static int choose_workers(struct load *load)
     if (!filter || filter->n_roles + filter->n_hosts + filter->n_ranks == 0)
         return LP_RUN_OK;
     load->gather.filter = filter;
-    return lp_run_filter_check(filter, &line) == 0 ? LP_RUN_OK : fail_line(load, LP_RUN_WRONG, &line);
+    if (lp_run_filter_check(filter, &line) == 0)
+        return LP_RUN_OK;
+    return fail_line(load, line.failed ? LP_RUN_SYSTEM : LP_RUN_WRONG, &line);
 }
 
 /* Each value is there, but no process that has them all. */
@@ -211,7 +213,7 @@ static int find_chosen(struct load *load, struct lp_run_attempt *newest)
         free(lp_run_line_take(&line));
         return LP_RUN_OK;
     }
-    return fail_line(load, LP_RUN_UNKNOWN, &line);
+    return fail_line(load, line.failed ? LP_RUN_SYSTEM : LP_RUN_UNKNOWN, &line);
 }
 
 static int find_documents(struct load *load)

@@ -16,7 +16,7 @@
 
 #define FIRST_FLUSH_NS 1000000000u /* soon, so that other machines see the worker; then every interval */
 #define FIRST_NAP_NS 20000
-#define LONGEST_NAP_NS 500000 /* who waits is a program that ends, or forks */
+#define LONGEST_NAP_NS 500000    /* who waits is a program that ends, or forks */
 #define STACK_BYTES (256u << 10) /* of one that calls nothing of others */
 #define CLOSE_WAIT_SECONDS 5
 #define REST_NS                                                                                                        \

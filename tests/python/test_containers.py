@@ -113,7 +113,7 @@ def test_a_container_PR05_PR07_PR10(
     for worker in run.workers:
         assert worker.machine.memory_limit_bytes == 256 << 20
         assert worker.machine.cpu_limit_cores == 1.5
-    # Adoption: with shared memory nothing of the dead one is lost, without it its last flush is there.
+    # Adoption: with shared memory nothing of the dead one is lost, else its last flush is there.
     [dead] = run.workers_of("dead")
     calls = {path[0]: node.calls + node.open_calls for path, node in run.tree.items()}
     if shm == "private":

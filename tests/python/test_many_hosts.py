@@ -61,7 +61,8 @@ def sees(n):
         return len(merge_run(shared("node07") / "run").workers) == n
 
 wait_until(lambda: sees(2))
-seen, flushes = json.loads(end(on("node07", sys.executable, "-c", reader, shared("node07") / "run")))
+read = on("node07", sys.executable, "-c", reader, shared("node07") / "run")
+seen, flushes = json.loads(end(read))
 for process in ranks:
     end(process)
 wait_until(lambda: all(worker.closed for worker in merge_run(shared("node07") / "run").workers))

@@ -90,13 +90,13 @@ def test_some_workers_are_chosen_J1(run: Run, run_dir: Path) -> None:
     assert merge_run(run_dir, roles=["act*", "learner"], hosts=run.hosts) == run
     for wrong in ({"roles": "actr"}, {"hosts": ["nowhere"]}, {"ranks": 7}):
         with pytest.raises(LookupError, match="did you mean 'actor'|no host|has a rank"):
-            merge_run(run_dir, **wrong)  # type: ignore[arg-type]
+            merge_run(run_dir, **wrong)
     for empty in ({"roles": ()}, {"ranks": range(0)}, {"ranks": "one"}, {"roles": "nul\0"}):
         with pytest.raises(ValueError, match="none is named|no ranks|null byte"):
-            merge_run(run_dir, **empty)  # type: ignore[arg-type]
+            merge_run(run_dir, **empty)
     for typed in ({"roles": 1}, {"hosts": [b"x"]}, {"ranks": 1.5}, {"ranks": [None]}):
         with pytest.raises(TypeError):
-            merge_run(run_dir, **typed)  # type: ignore[arg-type]
+            merge_run(run_dir, **typed)
 
 
 def test_roles_and_workers_J1(run: Run, run_dir: Path) -> None:

@@ -125,8 +125,10 @@ def strace() -> None:
         pytest.skip("nothing can be traced here")
 
 
-SERVER_CALLS = ("openat", "open", "creat", "rename", "renameat", "renameat2", "link", "linkat")
-SERVER_CALLS += ("unlink", "unlinkat", "mkdir", "mkdirat", "fsync", "fdatasync")
+SERVER_CALLS = (
+    *("openat", "open", "creat", "rename", "renameat", "renameat2", "link", "linkat"),
+    *("unlink", "unlinkat", "mkdir", "mkdirat", "fsync", "fdatasync"),
+)
 
 
 @pytest.mark.usefixtures("strace")

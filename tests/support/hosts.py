@@ -3,8 +3,8 @@
     how = cluster(tmp_path, ["node07", "node08"])
     child.run(PRELUDE + HOSTS + program, ..., within=how)
 
-Within, `on("node07", command...)` starts a command on one of them. They see one folder, each through
-a mount of its own (sshfs, as two clients of one file server): `shared("node07")`.
+Within, `on("node07", command...)` starts a command on one of them. They see one folder, each
+through a mount of its own (sshfs, as two clients of one file server): `shared("node07")`.
 """
 
 from __future__ import annotations
