@@ -107,10 +107,8 @@ static int convert_options(struct lpy_state *state, PyObject *const *bound, lp_p
     static const struct {
         enum lpy_keyword keyword;
         enum lp_extra_kinds flag;
-    } known[] = {{LPY_IO, LP_WITH_IO},
-                 {LPY_SYNC, LP_WITH_SYNC},
-                 {LPY_GPU, LP_WITH_GPU},
-                 {LPY_ASYNC_WORK, LP_WITH_ASYNC_WORK}};
+    } known[] = {
+        {LPY_IO, LP_WITH_IO}, {LPY_SYNC, LP_WITH_SYNC}, {LPY_GPU, LP_WITH_GPU}, {LPY_ASYNC_WORK, LP_WITH_ASYNC_WORK}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         PyObject *given = bound[known[i].keyword];
         if (check_flag(given, state->keywords[known[i].keyword]) < 0)

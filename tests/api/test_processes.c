@@ -379,7 +379,8 @@ static void test_opening_in_a_child(void **state)
             for (int i = 0; i < 2; i++) {
                 lp_profiler *own = open_for("child", -1);
                 CHECK(own && lp_is_enabled(own));
-                CHECK(lp_installed() == own); /* the inherited one gives way: it has recorded nothing here, or is not installed any more */
+                /* The inherited one gives way: it has recorded nothing here, or is installed no more. */
+                CHECK(lp_installed() == own);
                 enter_and_leave(own, "child");
                 enter_and_leave(inherited, "inherited");
                 CHECK(lp_close(own) == 0);

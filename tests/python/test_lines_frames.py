@@ -395,6 +395,10 @@ def test_a_profile_function_sees_what_it_would_see(tmp_path: Path) -> None:
     assert program.hits[3] == 20
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 13),
+    reason="there set_trace() stops a line later the first time in code with any tool's local events",
+)
 def test_a_debugger_that_is_called_steps_out_into_other_code_CV02(tmp_path: Path) -> None:
     program = Program(
         tmp_path,
