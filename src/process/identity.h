@@ -1,5 +1,5 @@
 /*
- * process/identity: who this process is - on which host, under which launcher, in which batch job.
+ * process/identity: who this process is, on which host, and what launched it.
  *
  * Read once per process from /proc and the environment; what is not there is left empty, never guessed.
  * Must not know: phases.
@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "process/launch.h"
+
 #define LP_COMMAND_ARGUMENTS 64
 #define LP_COMMAND_ARGUMENT_BYTES 256
 
@@ -20,10 +22,7 @@ struct lp_identity {
     uint64_t process_start_ticks; /* field 22 of /proc/self/stat; 0 unknown */
     char boot_id[40];             /* "" unknown */
     char host[256];
-    int64_t rank, world_size; /* -1: none */
-    const char *launcher;     /* Static; NULL: none. */
-    const char *job_system;   /* Static; NULL: none. */
-    char job_id[256];
+    struct lp_launch launch;
     char command[LP_COMMAND_ARGUMENTS * LP_COMMAND_ARGUMENT_BYTES]; /* arguments, each ended by NUL */
     size_t command_len;
 };

@@ -157,16 +157,23 @@ static bool ask_line(char *line, size_t size, const struct repository *repositor
     return true;
 }
 
-/* A repository whose references are in a database, which names an impossible branch to those who read files. */
+/* A repository whose references are in a database names an impossible branch to those who read files. */
+static bool forget_impossible_branch(struct lp_provenance *provenance)
+{
+    if (strcmp(provenance->branch, ".invalid") != 0)
+        return false;
+    provenance->branch[0] = '\0';
+    return true;
+}
+
 static void ask_head(struct lp_provenance *provenance, const struct repository *repository,
                      const struct lp_git_environment *environment, const _Atomic uint64_t *until_ns)
 {
     static const char *const commit[] = {"rev-parse", "--verify", "--quiet", "HEAD", NULL};
     static const char *const branch[] = {"symbolic-ref", "--short", "--quiet", "HEAD", NULL};
-    if (strcmp(provenance->branch, ".invalid") != 0)
-        return;
     char line[sizeof provenance->branch];
-    provenance->branch[0] = '\0';
+    if (!forget_impossible_branch(provenance))
+        return;
     if (ask_line(line, sizeof line, repository, branch, environment, until_ns))
         keep(provenance->branch, sizeof provenance->branch, line);
     if (ask_line(line, sizeof line, repository, commit, environment, until_ns))
@@ -195,6 +202,10 @@ void lp_provenance_read(struct lp_provenance *provenance, const char *const *fol
     if (!provenance->found)
         return;
     read_head(provenance, &repository);
+    if (!environment) {
+        forget_impossible_branch(provenance);
+        return;
+    }
     ask_head(provenance, &repository, environment, until_ns);
     ask_difference(provenance, &repository, environment, until_ns);
 }

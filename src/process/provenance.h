@@ -28,7 +28,7 @@ struct lp_provenance {
     char difference[LP_SHA256_HEX]; /* SHA-256 of "git diff HEAD"; "" unless dirty */
 };
 
-/* folders: absolute, looked at in this order, ended by NULL. Blocks as long as file systems do, and git no longer than
+/* folders: absolute, looked at in this order, ended by NULL. environment: NULL asks git nothing. Blocks as long as file systems do, and git no longer than
    *until_ns (CLOCK_MONOTONIC), which others may change. On a thread with all signals blocked. */
 void lp_provenance_read(struct lp_provenance *provenance, const char *const *folders,
                         const struct lp_git_environment *environment, const _Atomic uint64_t *until_ns);

@@ -5,6 +5,7 @@
 #include "report/format.h"
 #include "report/label.h"
 #include "report/text.h"
+#include "run/text.h"
 
 #define GAP 3
 #define NAMES_SHOWN 12 /* Of roles and of hosts; the rest is counted. */
@@ -141,6 +142,50 @@ static void hosts(struct lp_report_page *page, const struct lp_run *run)
     lp_report_page_text(page, ")");
 }
 
+static bool is_of_job(const struct lp_run_worker *worker, const struct lp_run_worker *other)
+{
+    return other->job_system && strcmp(worker->job_system, other->job_system) == 0 &&
+           lp_text_equal(lp_text_span(&worker->job_id), lp_text_span(&other->job_id));
+}
+
+/* "slurm 77, 78, pbs 9.head": a system is named where it is another than before. */
+static void show_jobs(struct lp_report_page *page, const struct lp_run_worker *const *named, size_t n)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < n; i++)
+        columns += strlen(named[i]->job_system) + lp_report_columns(named[i]->job_id.bytes, named[i]->job_id.len) + 3;
+    for (size_t i = 0; i < n; i++) {
+        bool same = i > 0 && strcmp(named[i]->job_system, named[i - 1]->job_system) == 0;
+        if (i == 0)
+            item(page, n > 1 ? "Jobs" : "Job", columns);
+        if (i > 0 && !same) {
+            lp_report_page_text(page, ",");
+            lp_report_page_to(page, page->column + 1);
+        }
+        if (!same) {
+            lp_report_page_text(page, named[i]->job_system);
+            lp_report_page_to(page, page->column + 1);
+        }
+        name(page, &named[i]->job_id, "", !same, sizeof "Jobs " - 1);
+    }
+}
+
+/* F2: "Job slurm 77": nothing if there is none. Of several the first few are named. */
+static void jobs(struct lp_report_page *page, const struct lp_run *run)
+{
+    const struct lp_run_worker *named[NAMES_SHOWN];
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_workers && n < NAMES_SHOWN; i++) {
+        const struct lp_run_worker *worker = &run->workers[i];
+        bool is_new = worker->job_system != NULL;
+        for (size_t j = 0; j < n && is_new; j++)
+            is_new = !is_of_job(worker, named[j]);
+        if (is_new)
+            named[n++] = worker;
+    }
+    show_jobs(page, named, n);
+}
+
 /* "Commit 1a2b3c4d (main, changed)": nothing if it is not known. */
 static void commit(struct lp_report_page *page, const struct lp_run_provenance *provenance)
 {
@@ -210,6 +255,7 @@ void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis
     item(page, "Run", lp_report_columns(run->run_id.bytes, run->run_id.len));
     lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 4);
     filter(page, run);
+    jobs(page, run);
     commit(page, &run->provenance);
     lp_report_page_end(page);
 }

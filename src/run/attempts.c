@@ -1,7 +1,9 @@
 #include "run/attempts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "run/line.h"
 #include "run/room.h"
 
 static void drop_figures(struct lp_run_attempt *attempt)
@@ -26,6 +28,7 @@ void lp_run_attempts_release(struct lp_run_attempts *attempts)
     for (size_t i = 0; i < attempts->n_attempts; i++) {
         drop_figures(attempts->attempts[i]);
         lp_text_release(&attempts->attempts[i]->run_id);
+        lp_text_release(&attempts->attempts[i]->job);
         free(attempts->attempts[i]);
     }
     free(attempts->attempts);
@@ -132,6 +135,31 @@ static bool is_earlier(const struct lp_run_stamp *stamp, const struct lp_run_sta
     return stamp->boottime_ns < than->boottime_ns;
 }
 
+/* The first worker's job, until there is one of another. */
+static int note_job(struct lp_run_attempt *attempt, const struct lp_run_document *document)
+{
+    struct lp_run_line line = {0};
+    if (attempt->n_workers > 0 && !attempt->job.bytes)
+        return 0;
+    if (document->job_system.bytes) {
+        lp_run_line_text(&line, document->job_system);
+        lp_run_line_add(&line, " job ");
+        lp_run_line_text(&line, document->job_id);
+    }
+    char *text = lp_run_line_take(&line);
+    if (!text)
+        return -1;
+    struct lp_text job = {text, strlen(text)};
+    if (attempt->n_workers == 0 && job.len > 0) {
+        attempt->job = job;
+        return 0;
+    }
+    if (!lp_text_equal(lp_text_span(&job), lp_text_span(&attempt->job)))
+        lp_text_release(&attempt->job);
+    lp_text_release(&job);
+    return 0;
+}
+
 static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *attempt,
                        const struct lp_run_document *document)
 {
@@ -146,8 +174,10 @@ static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *
         attempt->extent_boot = boot;
     lp_run_extent_add(&attempt->extent, &document->started, &document->written,
                       document->boot_id.len > 0 && boot == attempt->extent_boot);
+    if (note_job(attempt, document) < 0)
+        return -1;
     attempt->n_workers++;
-    attempt->n_generated += document->run_id_generated;
+    attempt->n_own_ids += document->run_id_generated || document->run_id_of_launch;
     if (document->started.realtime_ns < attempt->first_started_ns)
         attempt->first_started_ns = document->started.realtime_ns;
     if (document->written.realtime_ns > attempt->last_written_ns)

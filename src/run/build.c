@@ -121,16 +121,20 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
     run->superseded = calloc(n - 1, sizeof *run->superseded);
     if (!run->superseded)
         return -1;
+    const struct lp_run_attempt *newest = attempts->attempts[0];
     for (size_t i = 1; i < n; i++) {
         const struct lp_run_attempt *attempt = attempts->attempts[i];
-        struct lp_run_superseded *superseded = &run->superseded[i - 1];
+        struct lp_run_superseded *superseded = &run->superseded[run->n_superseded++];
         if (lp_text_copy(&superseded->run_id, lp_text_span(&attempt->run_id)) < 0)
             return -1;
         superseded->n_workers = attempt->n_workers;
         superseded->started_realtime_ns = attempt->first_started_ns;
         superseded->written_realtime_ns = attempt->last_written_ns;
-        superseded->generated = attempt->n_generated > 0;
-        run->n_superseded++;
+        superseded->generated = attempt->n_own_ids > 0;
+        if (attempt->job.bytes && lp_text_copy(&superseded->job, lp_text_span(&attempt->job)) < 0)
+            return -1;
+        superseded->other_job = attempt->job.bytes && newest->job.bytes &&
+                                !lp_text_equal(lp_text_span(&attempt->job), lp_text_span(&newest->job));
     }
     return 0;
 }

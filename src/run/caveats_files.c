@@ -43,6 +43,26 @@ static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_r
     add_rest(list, "unreadable", run->n_unreadable, "files that could not be read");
 }
 
+/* Who tells of a run that it was earlier must know it. */
+static bool is_of_other_job(const struct lp_run *run, const struct lp_run_superseded *other)
+{
+    return other->other_job && lp_run_is_beside(run, other);
+}
+
+static void add_attempt(struct lp_run_line *line, const struct lp_run_superseded *other, bool with_job)
+{
+    lp_run_line_text(line, lp_text_span(&other->run_id));
+    lp_run_line_add(line, " (");
+    if (with_job) {
+        lp_run_line_text(line, lp_text_span(&other->job));
+        lp_run_line_add(line, ", ");
+    }
+    lp_run_line_add(line, "%zu worker%s", other->n_workers, lp_run_plural(other->n_workers));
+    if (other->n_unreadable)
+        lp_run_line_add(line, " and %zu unreadable file%s", other->n_unreadable, lp_run_plural(other->n_unreadable));
+    lp_run_line_add(line, ")");
+}
+
 static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     size_t earlier = 0;
@@ -50,18 +70,29 @@ static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_r
         const struct lp_run_superseded *superseded = &run->superseded[i];
         struct lp_run_line line = {0};
         /* What ran at the same time is not earlier, and has a caveat of its own. */
-        if (lp_run_did_not_join(run, superseded) || ++earlier > LP_RUN_CAVEATS_MAX)
+        if (lp_run_did_not_join(run, superseded) || is_of_other_job(run, superseded) || ++earlier > LP_RUN_CAVEATS_MAX)
             continue;
         lp_run_line_add(&line, "an earlier attempt in this directory is left out: ");
-        lp_run_line_text(&line, lp_text_span(&superseded->run_id));
-        lp_run_line_add(&line, " (%zu worker%s", superseded->n_workers, lp_run_plural(superseded->n_workers));
-        if (superseded->n_unreadable)
-            lp_run_line_add(&line, " and %zu unreadable file%s", superseded->n_unreadable,
-                            lp_run_plural(superseded->n_unreadable));
-        lp_run_line_add(&line, ")");
+        add_attempt(&line, superseded, false);
         lp_run_caveat_add(list, "superseded", &line);
     }
     add_rest(list, "superseded", earlier, "earlier attempts");
+}
+
+static void caveat_other_job(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_superseded; i++) {
+        struct lp_run_line line = {0};
+        if (!is_of_other_job(run, &run->superseded[i]) || ++n > LP_RUN_CAVEATS_MAX)
+            continue;
+        lp_run_line_add(&line, "another job recorded in this directory at the same time, and is left out: ");
+        add_attempt(&line, &run->superseded[i], true);
+        if (n == 1)
+            lp_run_line_add(&line, "; give each job a run directory of its own");
+        lp_run_caveat_add(list, "other_job", &line);
+    }
+    add_rest(list, "other_job", n, "other jobs");
 }
 
 static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_run *run)
@@ -89,5 +120,6 @@ void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_ru
     caveat_lost_workers(list, run);
     caveat_unreadable(list, run);
     caveat_superseded(list, run);
+    caveat_other_job(list, run);
     caveat_no_run_id(list, run);
 }

@@ -105,12 +105,14 @@ static int parse_command(const json_t *json, struct lp_run_fault *fault)
 static int parse_origin(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     bool inherited;
-    document->run_id_generated = false;
+    document->run_id_generated = document->run_id_of_launch = false;
     if (lp_run_field_either(json, "run_id_origin", "given", "inherited", &inherited, fault) == 0)
         return 0;
-    if (lp_run_field_either(json, "run_id_origin", "given", "generated", &document->run_id_generated, fault) == 0)
+    if (lp_run_field_either(json, "run_id_origin", "launcher", "generated", &document->run_id_generated, fault) == 0) {
+        document->run_id_of_launch = !document->run_id_generated;
         return 0;
-    return lp_run_fault_set(fault, "run_id_origin: not one of given, inherited, generated");
+    }
+    return lp_run_fault_set(fault, "run_id_origin: not one of given, inherited, launcher, generated");
 }
 
 static int parse_settings(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)

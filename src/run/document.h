@@ -80,7 +80,7 @@ struct lp_run_document {
     uint64_t flush;
     bool ended;                  /* Its process is gone, and it did not close. */
     int64_t signal, exit_status; /* How, if ended; -1: not known, or otherwise. */
-    bool closed, measure_cpu, thread_names, private_image, run_id_generated;
+    bool closed, measure_cpu, thread_names, private_image, run_id_generated, run_id_of_launch;
     struct lp_run_machine machine; /* Its texts are the three below. */
     struct lp_span usable_list, kernel, cpu_model;
     uint64_t peak_rss_bytes, pss_bytes; /* 0: not measured */

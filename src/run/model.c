@@ -25,8 +25,10 @@ void lp_run_free(struct lp_run *run)
         free(run->unreadable[i].path);
         free(run->unreadable[i].reason);
     }
-    for (size_t i = 0; i < run->n_superseded; i++)
+    for (size_t i = 0; i < run->n_superseded; i++) {
         lp_text_release(&run->superseded[i].run_id);
+        lp_text_release(&run->superseded[i].job);
+    }
     for (size_t i = 0; i < run->n_caveats; i++)
         free(run->caveats[i].text);
     lp_run_backends_release(run);
@@ -79,8 +81,13 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
     return NULL;
 }
 
-bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
+bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other)
 {
     uint64_t began_ns = lp_run_is_filtered(run) ? run->filtered.started_realtime_ns : run->started_realtime_ns;
-    return other->generated && other->written_realtime_ns > began_ns;
+    return other->written_realtime_ns > began_ns;
+}
+
+bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
+{
+    return other->generated && !other->other_job && lp_run_is_beside(run, other);
 }

@@ -245,13 +245,16 @@ struct lp_run_superseded {
     size_t n_workers;    /* Readable ones. */
     size_t n_unreadable; /* Its files that could not be read; they are not in lp_run.unreadable. */
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write. */
-    bool generated;                                    /* One of its workers made the run id. */
+    struct lp_text job;                                /* "slurm job 77"; bytes is NULL: none, or several. */
+    bool other_job;                                    /* That, and the run is of another one. */
+    bool generated; /* Nobody gave one of its workers the run id: it made it, or took its launch's. */
 };
 
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:
      lost_workers    more than half of the worker files could not be read
      unreadable      a file that could not be read
      superseded      an earlier attempt in the directory
+     other_job       the run of another batch job in the directory, at the same time
      no_run_id       workers that ran at the same time under run ids of their own
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
@@ -361,8 +364,10 @@ static inline bool lp_run_is_filtered(const struct lp_run *run)
     return by->n_roles + by->n_hosts + by->n_ranks > 0;
 }
 
-/* Whether an attempt ran while the reported one did, under a run id that one of its workers made: no rerun, but workers
-   whom the run id did not reach. */
+/* Whether an attempt ran while the reported one did. */
+bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other);
+/* Whether it did under a run id that nobody gave it, in the same job if there is one: no rerun, but workers whom the run
+   id did not reach. */
 bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other);
 
 /* Finds a child by name; NULL if there is none. */

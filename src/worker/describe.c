@@ -36,6 +36,7 @@ void lp_describe_init(struct lp_worker *worker)
     description->run_dir = copy_of(worker->run_dir);
     description->run_id = copy_of(worker->run_id);
     description->worker = copy_of(worker->name);
+    description->never_ask = worker->identity.launch.may_be_mpi;
 }
 
 static void let_go(struct lp_description *description)
@@ -115,7 +116,7 @@ static void read_provenance(struct lp_provenance *provenance, struct lp_descript
         folders[n++] = description->working_folder;
     const struct lp_git_environment environment = {description->path, description->home, description->config_home,
                                                    description->library_path};
-    lp_provenance_read(provenance, folders, &environment, &description->until_ns);
+    lp_provenance_read(provenance, folders, description->never_ask ? NULL : &environment, &description->until_ns);
 }
 
 static void emit_git(struct lp_emit *emit, const struct lp_provenance *provenance)

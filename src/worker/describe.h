@@ -33,6 +33,7 @@ struct lp_description {
     size_t packages_len;
     char *working_folder, *path, *home, *config_home, *library_path;
     char *run_dir, *run_id, *worker;
+    bool never_ask; /* git: it is a process, and nothing is started in what may be a rank of MPI */
 
     _Atomic int state; /* enum lp_describing */
     _Atomic uint64_t until_ns;

@@ -2,30 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/emit.h"
 #include "process/machine.h"
 #include "worker/internal.h"
+#include "worker/run_id.h"
 #include <lineprofiler.h>
-
-static uint32_t random_bits(void)
-{
-    uint32_t bits;
-    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits)
-        return bits;
-    struct lp_stamp now = lp_stamp_now(); /* an early boot without entropy: still unlikely to meet itself */
-    return (uint32_t)(now.monotonic_ns ^ now.monotonic_ns >> 32 ^ now.realtime_ns);
-}
-
-void lp_run_id_generate(char *run_id, size_t size)
-{
-    struct tm utc;
-    time_t now = time(NULL);
-    size_t len = gmtime_r(&now, &utc) ? strftime(run_id, size, "%Y%m%dT%H%M", &utc) : 0;
-    snprintf(run_id + len, size - len, "-%06x", random_bits() & 0xffffffu);
-}
 
 void lp_file_name_from(char *name, size_t size, const char *text)
 {
@@ -45,7 +27,8 @@ int lp_worker_make_names(struct lp_worker *worker)
     char run[LP_RUN_ID_BYTES + 1], host[sizeof worker->identity.host];
     lp_file_name_from(run, sizeof run, worker->run_id);
     lp_file_name_from(host, sizeof host, worker->identity.host);
-    snprintf(worker->name, sizeof worker->name, "w_%s_%lld_%08x", run, (long long)worker->identity.pid, random_bits());
+    snprintf(worker->name, sizeof worker->name, "w_%s_%lld_%08x", run, (long long)worker->identity.pid,
+             lp_random_bits());
     free(worker->folder);
     free(worker->path);
     worker->path = NULL;
@@ -74,16 +57,16 @@ static void emit_rank(struct lp_emit *emit, const char *key, int64_t rank)
         lp_emit_null(emit);
 }
 
-static void emit_job(struct lp_emit *emit, const struct lp_identity *identity)
+static void emit_job(struct lp_emit *emit, const struct lp_launch *launch)
 {
     lp_emit_key(emit, "job");
-    if (!identity->job_system) {
+    if (!launch->job_system) {
         lp_emit_null(emit);
         return;
     }
     lp_emit_open(emit, '{');
-    emit_or_null(emit, "system", identity->job_system);
-    emit_or_null(emit, "id", identity->job_id);
+    emit_or_null(emit, "system", launch->job_system);
+    emit_or_null(emit, "id", launch->job_id);
     lp_emit_close(emit, '}');
 }
 
@@ -99,15 +82,16 @@ static void emit_interval(struct lp_emit *emit, const char *key, uint64_t ns)
 static void emit_process(struct lp_emit *emit, const struct lp_worker *worker)
 {
     const struct lp_identity *identity = &worker->identity;
+    const struct lp_launch *launch = &identity->launch;
     lp_emit_key(emit, "pid");
     lp_emit_i64(emit, identity->pid);
     lp_emit_key(emit, "parent_pid");
     lp_emit_i64(emit, identity->parent_pid);
     emit_or_null(emit, "host", identity->host);
-    emit_rank(emit, "rank", identity->rank);
-    emit_rank(emit, "world_size", identity->world_size);
-    emit_or_null(emit, "launcher", identity->launcher);
-    emit_job(emit, identity);
+    emit_rank(emit, "rank", launch->rank);
+    emit_rank(emit, "world_size", launch->world_size);
+    emit_or_null(emit, "launcher", launch->launcher);
+    emit_job(emit, launch);
     lp_emit_newline(emit);
     emit_or_null(emit, "boot_id", identity->boot_id);
     lp_emit_key(emit, "pid_namespace");
@@ -121,7 +105,7 @@ static void emit_process(struct lp_emit *emit, const struct lp_worker *worker)
 
 static void emit_settings(struct lp_emit *emit, const struct lp_worker *worker)
 {
-    static const char *const origins[] = {"given", "inherited", "generated"};
+    static const char *const origins[] = {"given", "inherited", "launcher", "generated"};
     emit_or_null(emit, "run_id_origin", origins[worker->run_id_origin]);
     lp_emit_newline(emit);
     lp_emit_key(emit, "settings");
@@ -250,7 +234,7 @@ int lp_worker_put_facts(struct lp_worker *worker)
     header->process_start_ticks = identity->process_start_ticks;
     memcpy(header->boot_id, identity->boot_id, sizeof header->boot_id);
     header->started = worker->started;
-    header->rank = identity->rank;
+    header->rank = identity->launch.rank;
     atomic_store(&header->run_dir_device, worker->run_dir_device);
     atomic_store(&header->run_dir_inode, worker->run_dir_inode);
     header->snapshot_ns = worker->snapshot_ns;

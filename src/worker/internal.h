@@ -93,8 +93,6 @@ struct lp_worker {
 int lp_worker_make_names(struct lp_worker *worker);
 /* Renders the unchanging part of the document into the image. */
 int lp_worker_put_facts(struct lp_worker *worker);
-/* "20260813T2241-471c94" (UTC); size at least 24. */
-void lp_run_id_generate(char *run_id, size_t size);
 /* text with every byte outside [A-Za-z0-9._-], and a leading dot, replaced by '_'. */
 void lp_file_name_from(char *name, size_t size, const char *text);
 

@@ -9,6 +9,7 @@
 
 #include "worker/device_time.h"
 #include "worker/internal.h"
+#include "worker/run_id.h"
 #include "worker/signals.h"
 
 int lp_worker_say(char *message, size_t size, int status, const char *format, ...)
@@ -116,13 +117,15 @@ static char *copy_bytes(const char *bytes, size_t len)
 
 static int take_options(struct lp_worker *worker, const struct lp_worker_options *options)
 {
-    char generated[LP_RUN_ID_BYTES];
+    char own[LP_RUN_ID_BYTES];
     const char *run_id = options->run_id;
     worker->run_id_origin = options->run_id_origin;
     if (!run_id) {
-        lp_run_id_generate(generated, sizeof generated);
-        run_id = generated;
-        worker->run_id_origin = LP_RUN_ID_GENERATED;
+        bool of_launch = lp_run_id_of_launch(own, sizeof own, options->run_dir);
+        if (!of_launch)
+            lp_run_id_generate(own, sizeof own);
+        run_id = own;
+        worker->run_id_origin = of_launch ? LP_RUN_ID_OF_LAUNCH : LP_RUN_ID_GENERATED;
     }
     worker->run_dir = copy_bytes(options->run_dir, strlen(options->run_dir));
     worker->run_id = copy_bytes(run_id, strlen(run_id));

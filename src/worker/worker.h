@@ -28,13 +28,13 @@ struct lp_worker;
 /* Larger processes are not asked for their PSS: it would stop them for too long (process/memory.h). */
 #define LP_PSS_RSS_LIMIT (UINT64_C(3) << 29)
 
-enum lp_run_id_origin { LP_RUN_ID_GIVEN, LP_RUN_ID_INHERITED, LP_RUN_ID_GENERATED };
+enum lp_run_id_origin { LP_RUN_ID_GIVEN, LP_RUN_ID_INHERITED, LP_RUN_ID_OF_LAUNCH, LP_RUN_ID_GENERATED };
 
 struct lp_worker_options {
     const char *run_dir; /* absolute; made if it is not there */
     const char *role;    /* text, role_len bytes of UTF-8 or WTF-8 */
     size_t role_len;
-    const char *run_id; /* NUL-terminated; NULL: one is generated */
+    const char *run_id; /* NUL-terminated; NULL: that of the launch, else one is generated */
     enum lp_run_id_origin run_id_origin;
     const char *runtime; /* e.g. "CPython 3.12.1"; NULL: none */
     bool measure_cpu, thread_names;

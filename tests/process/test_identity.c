@@ -1,4 +1,4 @@
-/* Who a process is: what /proc and the launchers' variables say, and nothing guessed. */
+/* Who a process is: what /proc says, and nothing guessed. */
 #include "support/support.h"
 
 #include <pthread.h>
@@ -8,43 +8,13 @@
 #include "process/identity.h"
 #include "process/other.h"
 
-static const char *const variables[] = {
-    "SLURM_PROCID",
-    "SLURM_NTASKS",
-    "RANK",
-    "WORLD_SIZE",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "FLUX_JOB_ID",
-};
-
-/* The identity in an environment with these and no other launcher's variables. */
-static struct lp_identity identity_with(const char *const (*pairs)[2], size_t n)
-{
-    struct lp_identity identity;
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        assert_int_equal(unsetenv(variables[i]), 0);
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(setenv(pairs[i][0], pairs[i][1], 1), 0);
-    lp_identity_read(&identity);
-    return identity;
-}
-
-#define WITH(...)                                                                                                      \
-    identity_with((const char *const[][2]){__VA_ARGS__},                                                               \
-                  sizeof((const char *const[][2]){__VA_ARGS__}) / sizeof(char *[2]))
-
 static void test_this_process(void **state)
 {
-    struct lp_identity identity = identity_with(NULL, 0);
+    struct lp_identity identity;
     char host[256] = "", *boot_id = file_read("/proc/sys/kernel/random/boot_id", NULL);
     struct stat st;
     (void)state;
+    lp_identity_read(&identity);
     assert_int_equal(identity.pid, getpid());
     assert_int_equal(identity.parent_pid, getppid());
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
@@ -53,81 +23,7 @@ static void test_this_process(void **state)
     assert_string_equal(identity.boot_id, boot_id);
     assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
     assert_int_equal(identity.pid_namespace, st.st_ino);
-    assert_int_equal(identity.rank, -1);
-    assert_int_equal(identity.world_size, -1);
-    assert_null(identity.launcher);
-    assert_null(identity.job_system);
     free(boot_id);
-}
-
-/* F2: in that order. */
-static void test_each_launcher(void **state)
-{
-    struct lp_identity identity;
-    (void)state;
-    identity = WITH({"PMI_RANK", "3"}, {"PMI_SIZE", "4"});
-    assert_string_equal(identity.launcher, "pmi");
-    assert_int_equal(identity.rank, 3);
-    assert_int_equal(identity.world_size, 4);
-    identity = WITH({"PMI_RANK", "3"}, {"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "6"});
-    assert_string_equal(identity.launcher, "openmpi");
-    assert_int_equal(identity.rank, 5);
-    assert_int_equal(identity.world_size, 6);
-    identity = WITH({"OMPI_COMM_WORLD_RANK", "5"}, {"RANK", "0"}, {"WORLD_SIZE", "8"});
-    assert_string_equal(identity.launcher, "torchrun");
-    assert_int_equal(identity.rank, 0);
-    assert_int_equal(identity.world_size, 8);
-    identity = WITH({"RANK", "1"}, {"SLURM_PROCID", "1023"}, {"SLURM_NTASKS", "1024"}, {"SLURM_JOB_ID", "77"});
-    assert_string_equal(identity.launcher, "slurm");
-    assert_int_equal(identity.rank, 1023);
-    assert_int_equal(identity.world_size, 1024);
-    assert_string_equal(identity.job_system, "slurm");
-    assert_string_equal(identity.job_id, "77");
-}
-
-static void test_a_rank_without_a_world(void **state)
-{
-    struct lp_identity identity = WITH({"RANK", "2"});
-    (void)state;
-    assert_int_equal(identity.rank, 2);
-    assert_int_equal(identity.world_size, -1);
-    assert_int_equal(WITH({"RANK", "2"}, {"WORLD_SIZE", "0"}).world_size, -1);
-    assert_int_equal(WITH({"RANK", "2"}, {"WORLD_SIZE", "-4"}).world_size, -1);
-}
-
-static void test_what_is_no_number_is_no_rank(void **state)
-{
-    static const char *const bad[] = {
-        "", " ", "x", "-1", "+1", " 1", "1 ", "1.0", "0x1", "1e3", "2147483648", "99999999999999999999999", "1\n"};
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct lp_identity identity = WITH({"SLURM_PROCID", bad[i]}, {"SLURM_NTASKS", "9"});
-        assert_int_equal(identity.rank, -1);
-        assert_int_equal(identity.world_size, -1);
-        assert_null(identity.launcher);
-        identity = WITH({"SLURM_PROCID", bad[i]}, {"PMI_RANK", "7"}); /* the next one counts */
-        assert_int_equal(identity.rank, 7);
-    }
-    assert_int_equal(WITH({"RANK", "2147483647"}).rank, INT32_MAX);
-    assert_int_equal(WITH({"RANK", "007"}).rank, 7);
-}
-
-static void test_each_batch_system(void **state)
-{
-    static const char *const pairs[][2] = {
-        {"SLURM_JOB_ID", "slurm"}, {"PBS_JOBID", "pbs"}, {"LSB_JOBID", "lsf"}, {"FLUX_JOB_ID", "flux"}};
-    char long_id[400];
-    (void)state;
-    for (size_t i = 0; i < 4; i++) {
-        struct lp_identity identity = WITH({pairs[i][0], "12.head-\"node\""});
-        assert_string_equal(identity.job_system, pairs[i][1]);
-        assert_string_equal(identity.job_id, "12.head-\"node\"");
-    }
-    assert_null(WITH({"PBS_JOBID", ""}).job_system);
-    memset(long_id, 'j', sizeof long_id);
-    long_id[sizeof long_id - 1] = '\0';
-    struct lp_identity identity = WITH({"LSB_JOBID", long_id});
-    assert_int_equal(strlen(identity.job_id), sizeof identity.job_id - 1);
 }
 
 /* ---- the command line ------------------------------------------------------------- */
@@ -339,10 +235,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_this_process),
-        cmocka_unit_test(test_each_launcher),
-        cmocka_unit_test(test_a_rank_without_a_world),
-        cmocka_unit_test(test_what_is_no_number_is_no_rank),
-        cmocka_unit_test(test_each_batch_system),
         cmocka_unit_test(test_command_lines),
         cmocka_unit_test(test_one_lives_oneself),
         cmocka_unit_test(test_a_process_outlives_its_main_thread),

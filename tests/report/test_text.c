@@ -822,6 +822,31 @@ static void test_resources_and_commit(void **state)
     after(text, "\n  CPU: cores in use on average, of one process over its own life; memory: the");
 }
 
+/* A page about four workers, of these jobs; NULL: of none. */
+static const char *page_with_jobs(const char *const (*jobs)[2])
+{
+    struct model model = {0};
+    model_run(&model);
+    struct lp_run_role *actor = model_role(&model, "actor");
+    for (int i = 0; i < 4; i++) {
+        struct lp_run_worker *worker = model_worker(&model, actor, "node07");
+        if (!jobs[i][0])
+            continue;
+        worker->job_system = model_string(&model, jobs[i][0]);
+        worker->job_id = model_text(&model, jobs[i][1]);
+    }
+    return write_report(&model, (struct lp_report_options){0});
+}
+
+static void test_the_batch_jobs_F2_K1(void **state)
+{
+    (void)state;
+    static const char *const one[4][2] = {{"slurm", "77"}, {NULL, NULL}, {"slurm", "77"}, {NULL, NULL}};
+    static const char *const several[4][2] = {{"slurm", "77"}, {"slurm", "78_3"}, {"slurm", "77"}, {"pbs", "9.head"}};
+    after(page_with_jobs(one), "   Run 20260813T2241-471c94   Job slurm 77\n");
+    after(page_with_jobs(several), "\nJobs slurm 77, 78_3, pbs 9.head\n");
+}
+
 static void test_a_sink_that_fails(void **state)
 {
     (void)state;
@@ -857,6 +882,7 @@ int main(void)
         cmocka_unit_test(test_a_wide_page_in_colour),
         cmocka_unit_test(test_colour_adds_nothing),
         cmocka_unit_test(test_resources_and_commit),
+        cmocka_unit_test(test_the_batch_jobs_F2_K1),
         cmocka_unit_test(test_a_sink_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, release);

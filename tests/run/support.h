@@ -25,7 +25,7 @@
 /* A worker's document in words; what is NULL or 0 takes the value in make_document. */
 struct spec {
     const char *worker, *run_id, *role, *host, *boot_id, *state, *ended, *image, *origin, *troubles, *thread_names,
-        *interval;
+        *interval, *job;
     const char *facts; /* JSON keys that may be left out, each with a comma behind it */
     long pid, rank;
     unsigned long start_ticks;   /* of the process; by default another one for each worker's name */
@@ -64,8 +64,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
             OR(spec->worker, "w_r1_4242_00000001"), OR(spec->run_id, "r1"), OR(spec->role, "actor"));
     fprintf(out, "\"pid\":%ld,\"parent_pid\":1,\"host\":\"%s\",\"rank\":%ld,\"world_size\":8,\"launcher\":\"slurm\",",
             OR(spec->pid, 4242), OR(spec->host, "node07"), spec->rank);
-    fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"99\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
-            OR(spec->boot_id, "b1"));
+    fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"%s\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
+            OR(spec->job, "99"), OR(spec->boot_id, "b1"));
     fprintf(out, "\"process_start_ticks\":%lu,", OR(spec->start_ticks, ticks_of(spec->worker)));
     fprintf(out, "\"library\":\"0.4.0\",\"runtime\":\"CPython 3.12.1\",\"command\":[\"a\"],");
     fprintf(out, "%s", OR(spec->facts, ""));

@@ -112,6 +112,27 @@ static void test_workers_that_did_not_join(void **state)
     lp_run_free(run);
 }
 
+/* The tasks of a job array in one directory, and other jobs, were never meant to be one run. */
+static void test_other_jobs_at_the_same_time_F4(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r0_1_00000001", .run_id = "r0", .written_s = 100, .origin = "generated", .job = "77_1"},
+        {.worker = "w_r9_1_00000002", .run_id = "r9", .written_s = 10, .origin = "generated", .job = "77_0"},
+        {.worker = "w_rx_1_00000003", .run_id = "rx", .written_s = 100, .origin = "launcher", .job = "77_2"},
+        {.worker = "w_r1_1_00000004", .start_s = 20, .origin = "launcher", .job = "77_2"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "other_job",
+                  "another job recorded in this directory at the same time, and is left out: r0 (slurm job 77_1, "
+                  "1 worker); give each job a run directory of its own");
+    assert_caveat(run, "superseded", "an earlier attempt in this directory is left out: r9 (1 worker)");
+    assert_caveat(run, "no_run_id",
+                  "1 worker ran at the same time under 1 other run id and did not join this run: "
+                  "LINEPROFILER_RUN_ID did not reach them");
+    lp_run_free(run);
+}
+
 static void test_stale_workers(void **state)
 {
     (void)state;
@@ -127,14 +148,15 @@ static void test_stale_workers(void **state)
     };
     struct lp_run *run = LOAD(specs);
     assert_int_equal(count_caveats(run, "stale", NULL), 3);
+    assert_caveat(
+        run, "stale",
+        "actor rank 0, pid 4242 on node07 stopped writing 2h 28m before the end of the run, without close inside "
+        "iteration/mcts, open 3.2s");
     assert_caveat(run, "stale",
-                  "actor pid 4242 on node07 stopped writing 2h 28m before the end of the run, without close inside "
-                  "iteration/mcts, open 3.2s");
+                  "actor rank 0, pid 5 on node07 stopped writing 1m 31s before the end of the run, without close");
     assert_caveat(run, "stale",
-                  "actor pid 5 on node07 stopped writing 1m 31s before the end of the run, without close");
-    assert_caveat(run, "stale",
-                  "actor pid 7 on node07 stopped writing 1m 01s before the end of the run, without close");
-    assert_caveat(run, "unclosed", "actor pid 4 on node07 was last written without close");
+                  "actor rank 0, pid 7 on node07 stopped writing 1m 01s before the end of the run, without close");
+    assert_caveat(run, "unclosed", "actor rank 0, pid 4 on node07 was last written without close");
     assert_int_equal(count_caveats(run, "unclosed", NULL), 3);
     lp_run_free(run);
 }
@@ -149,8 +171,8 @@ static void test_workers_that_did_not_close(void **state)
     };
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "open",
-                  "actor pid 4242 on node07 was last written without close inside iteration/mcts, open 3.2s");
-    assert_caveat(run, "unclosed", "pid 9 on node07 was last written without close");
+                  "actor rank 0, pid 4242 on node07 was last written without close inside iteration/mcts, open 3.2s");
+    assert_caveat(run, "unclosed", "rank 0, pid 9 on node07 was last written without close");
     assert_caveat(run, "elsewhere", /* the files' boot is not this machine's */
                   "2 workers are shown as of their last flush: what came after it can be read on node07 only, as long "
                   "as that is up");
@@ -173,7 +195,7 @@ static void test_workers_that_share_a_process_are_named(void **state)
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "shared_process",
                   "1 worker recorded beside another one of the same process: what the process used of cores, memory "
-                  "and disks is counted for each of them (learner pid 7 on node07)");
+                  "and disks is counted for each of them (learner rank 0, pid 7 on node07)");
     lp_run_free(run);
 }
 
@@ -208,15 +230,16 @@ static void test_workers_that_are_known_to_have_ended(void **state)
         {.worker = "w_r1_5_00000005", .state = "running", .written_s = 9000, .pid = 5, .ended = END("6", "null")},
     };
     struct lp_run *run = LOAD(specs);
-    assert_caveat(
-        run, "open",
-        "actor pid 4242 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, open 3.2s or more");
-    assert_caveat(
-        run, "open",
-        "actor pid 2 on node07 ended without close, with exit status 7, inside iteration/mcts, open 3.2s or more");
-    assert_caveat(run, "open", "actor pid 3 on node07 ended without close inside iteration/mcts, open 3.2s or more");
-    assert_caveat(run, "unclosed", "actor pid 4 on node07 ended without close, killed by signal 64");
-    assert_caveat(run, "unclosed", "actor pid 5 on node07 ended without close, killed by SIGABRT");
+    assert_caveat(run, "open",
+                  "actor rank 0, pid 4242 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, "
+                  "open 3.2s or more");
+    assert_caveat(run, "open",
+                  "actor rank 0, pid 2 on node07 ended without close, with exit status 7, inside iteration/mcts, open "
+                  "3.2s or more");
+    assert_caveat(run, "open",
+                  "actor rank 0, pid 3 on node07 ended without close inside iteration/mcts, open 3.2s or more");
+    assert_caveat(run, "unclosed", "actor rank 0, pid 4 on node07 ended without close, killed by signal 64");
+    assert_caveat(run, "unclosed", "actor rank 0, pid 5 on node07 ended without close, killed by SIGABRT");
     assert_int_equal(run->n_caveats, 5); /* none is stale */
     lp_run_free(run);
 }
@@ -232,7 +255,7 @@ static void test_open_phase_of_unknown_length(void **state)
              "\"open_wall_ns\":0}]}]"},
     };
     struct lp_run *run = LOAD(specs);
-    assert_caveat(run, "open", "actor pid 4242 on node07 was last written without close inside x");
+    assert_caveat(run, "open", "actor rank 0, pid 4242 on node07 was last written without close inside x");
     lp_run_free(run);
 }
 
@@ -248,10 +271,10 @@ static void test_open_phases_of_several_threads(void **state)
              "\"open_calls\":1,\"open_wall_ns\":156800}]}]"},
     };
     struct lp_run *run = LOAD(specs);
-    assert_caveat(
-        run, "open",
-        "actor pid 4242 on node07 was last written without close inside y, open 156.8us (and 1 more thread inside "
-        "a phase)");
+    assert_caveat(run, "open",
+                  "actor rank 0, pid 4242 on node07 was last written without close inside y, open 156.8us (and 1 more "
+                  "thread inside "
+                  "a phase)");
     lp_run_free(run);
 }
 
@@ -282,22 +305,22 @@ static void test_troubles_in_words(void **state)
     };
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "failed_flushes",
-                  "5 writes failed: until one succeeded again, what a reader saw was older (actor pid 1 on "
-                  "node07, actor pid 2 on node07)");
+                  "5 writes failed: until one succeeded again, what a reader saw was older (actor rank 0, pid 1 on "
+                  "node07, actor rank 0, pid 2 on node07)");
     assert_caveat(
         run, "clock",
         "1 jump of the wall clock: the machine was suspended or moved; phases open meanwhile may be too short or "
-        "too long (actor pid 1 on node07)");
+        "too long (actor rank 0, pid 1 on node07)");
     assert_caveat(run, "troubles",
                   "1 phase was left on another thread: its wall time ends there, and its CPU time was not measured "
-                  "(actor pid 3 on "
+                  "(actor rank 0, pid 3 on "
                   "node07)");
     assert_caveat(
         run, "troubles",
         "2.5s of CPU time at changes of tasks could not be told apart: it is in the task that ran before (actor "
-        "pid 2 on node07)");
-    assert_caveat(run, "troubles", "1 count() found no place: a counter is too low (actor pid 1 on node07)");
-    assert_caveat(run, "troubles", "new_trouble: 7 (actor pid 1 on node07)");
+        "rank 0, pid 2 on node07)");
+    assert_caveat(run, "troubles", "1 count() found no place: a counter is too low (actor rank 0, pid 1 on node07)");
+    assert_caveat(run, "troubles", "new_trouble: 7 (actor rank 0, pid 1 on node07)");
     assert_int_equal(run->n_caveats, 6);
     lp_run_free(run);
 }
@@ -324,10 +347,10 @@ static void test_private_images(void **state)
     (void)state;
     struct spec specs[] = {{.image = "private"}};
     struct lp_run *run = LOAD(specs);
-    assert_caveat(
-        run, "private_image",
-        "1 worker had no shared memory: a kill would have cost what came after the last write (actor pid 4242 on "
-        "node07)");
+    assert_caveat(run, "private_image",
+                  "1 worker had no shared memory: a kill would have cost what came after the last write (actor rank 0, "
+                  "pid 4242 on "
+                  "node07)");
     lp_run_free(run);
 }
 
@@ -393,9 +416,9 @@ static void test_names_do_not_break_the_line_NM01(void **state)
     (void)state;
     struct spec specs[] = {{.role = "\\n\\t\\u2028\\u0085\\\\udcff", .host = "h", .state = "running"}};
     struct lp_run *run = LOAD(specs);
-    assert_caveat(
-        run, "unclosed",
-        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd pid 4242 on h was last written without close");
+    assert_caveat(run, "unclosed",
+                  "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd rank 0, pid 4242 on h was last written "
+                  "without close");
     lp_run_free(run);
 }
 
@@ -409,6 +432,7 @@ int main(void)
         TEST(test_half_lost_is_not_more_than_half_K11),
         TEST(test_superseded_attempts_are_named_F4),
         TEST(test_workers_that_did_not_join),
+        TEST(test_other_jobs_at_the_same_time_F4),
         TEST(test_stale_workers),
         TEST(test_workers_that_did_not_close),
         TEST(test_workers_that_share_a_process_are_named),

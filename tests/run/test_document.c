@@ -187,7 +187,7 @@ static void test_process_fields(void **state)
         {"\"command\":[\"a\"]", "\"command\":\"a\"", "command: an array expected, found a string"},
         {"\"command\":[\"a\"]", "\"command\":[\"a\",1]", "command[1]: a string expected, found an integer"},
         {"\"run_id_origin\":\"inherited\"", "\"run_id_origin\":\"made up\"",
-         "run_id_origin: not one of given, inherited, generated"},
+         "run_id_origin: not one of given, inherited, launcher, generated"},
     };
     ASSERT_FAULTS(cases);
 }
