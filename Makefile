@@ -1,11 +1,12 @@
 # The targets; each is one script in scripts/, which says what it does.
 
-.PHONY: help setup demo test check format bench asan tsan fuzz torture deb docs clean
+.PHONY: help setup demo test test-launchers check format bench asan tsan fuzz torture deb docs clean
 
 help:
 	@echo "make demo    install the package, run an example under it, print the report;"
 	@echo "             NATIVE=1: with its tree search in C++"
 	@echo "make test    C tests, then Python tests with every interpreter found"
+	@echo "make test-launchers  runs under Slurm, mpirun and others, which it installs and starts"
 	@echo "make check   layout, includes, clang-tidy, ruff, mypy, stubtest"
 	@echo "make format  lay out C and Python as make check wants them"
 	@echo "make bench   benchmarks of a release build"
@@ -26,6 +27,10 @@ demo:
 
 test: setup
 	@scripts/test
+
+test-launchers:
+	@scripts/setup launchers
+	@scripts/test_launchers
 
 check: setup
 	@scripts/check

@@ -27,9 +27,10 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from pages import Block, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_PAGES = {"build-results", "subprojects"}
@@ -53,28 +54,6 @@ READ_ALOUD = [page for page in PAGES if page.parent in (ROOT, ROOT / "docs")]
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-class Block(NamedTuple):
-    """A fenced block: what kind of text, the line in the page where the text begins, the text."""
-
-    kind: str
-    line: int
-    text: str
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    kind, begin, lines = "", 0, list[str]()
-    fence = ""
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        if fence and line.strip() == fence:
-            yield Block(kind, begin, "\n".join(lines) + "\n")
-            fence = ""
-        elif fence:
-            lines.append(line)
-        elif opening := re.fullmatch(r"\s*(`{3,})([^`]*)", line):
-            fence, kind, begin, lines = opening[1], opening[2].strip(), number + 1, []
-    assert not fence, f"{name_of(page)}:{begin}: a block without an end"
 
 
 def prose(page: Path) -> str:

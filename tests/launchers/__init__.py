@@ -1,0 +1,12 @@
+"""Runs under the launchers that people use, started for real. `make test-launchers` runs them.
+
+processes.py   what a test starts, known by a mark in its environment, and ended for sure
+programs.py    programs that the tests launch
+pages.py       the pages in docs/launchers: their files are written, their commands run
+slurm.py       a cluster of Slurm of two nodes on this machine
+open_mpi.py    mpirun
+
+A further launcher has a module of its own with a class that can be started and stopped, a fixture
+for it in conftest.py with the scope of the session, which skips with the reason where it cannot be
+had, a file of tests, and a page.
+"""
