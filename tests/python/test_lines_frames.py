@@ -397,7 +397,7 @@ def test_a_profile_function_sees_what_it_would_see(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(
     sys.version_info >= (3, 13),
-    reason="there set_trace() stops a line later the first time in code with any tool's local events",
+    reason="set_trace() stops a line later the first time, with local events of any tool",
 )
 def test_a_debugger_that_is_called_steps_out_into_other_code_CV02(tmp_path: Path) -> None:
     program = Program(
