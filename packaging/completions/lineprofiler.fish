@@ -58,6 +58,9 @@ __lineprofiler_option 'report compare' --long-option format --exclusive --argume
 __lineprofiler_option 'report compare export' --short-option o --long-option output --require-parameter --force-files \
     --description 'Write to a file'
 __lineprofiler_option 'report compare top where' --long-option color --exclusive --arguments 'auto always never'
+__lineprofiler_option report --long-option role --exclusive --description 'Only the processes of that role'
+__lineprofiler_option report --long-option host --exclusive --description 'Only those on that host'
+__lineprofiler_option report --long-option rank --exclusive --description 'Only those of these ranks, as 0-7'
 __lineprofiler_option report --long-option no-samples --description 'Phases only'
 __lineprofiler_option compare --long-option fail-over --exclusive --description 'Exit with 1 beyond this slowdown'
 __lineprofiler_option top --short-option i --long-option interval --exclusive --description 'Seconds'

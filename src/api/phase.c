@@ -257,10 +257,6 @@ int lp_count(lp_profiler *profiler, lp_name name, int64_t n)
     struct lp_thread *thread = thread_of(profiler->recorder);
     if (LP_UNLIKELY(!thread))
         return 0;
-    if (LP_UNLIKELY(name == LP_NAME_NONE)) {
-        lp_image_trouble(&profiler->recorder->image, LP_TROUBLE_LOST_COUNTERS);
-        return 0;
-    }
     if (lp_thread_count(thread, name & LP_NAME_MASK, n) == LP_COUNT_OK)
         return 0;
     lp_api_failed("a counter's sum would leave 64 bits");

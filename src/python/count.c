@@ -43,8 +43,6 @@ LP_ALWAYS_INLINE PyObject *count(struct lpy_state *state, struct lpy_recorder *s
         int status = recorder ? lpy_name_id(state, text, "counter", &name) : lpy_name_check(text, "counter");
         if (status < 0)
             return NULL;
-        if (recorder && name == LP_NAME_NONE) /* the table of names is full */
-            lp_image_trouble(&recorder->image, LP_TROUBLE_LOST_COUNTERS);
     }
     if (object && convert(object, text, &n) < 0)
         return NULL;
