@@ -30,7 +30,8 @@
  * handler, nor between vfork and exec. Costs are of a two-core machine of 2024; `make bench` measures yours.
  *
  * Recording (lp_enter, lp_leave, lp_count) takes no lock and, as long as the thread is not descheduled, makes no system
- * call but one clock reading a millisecond.
+ * call but one clock reading a millisecond; where the kernel or the C library gives no token for that (docs/c-api.md),
+ * one clock reading at each boundary.
  *
  * While a profiler is open, SIGTERM, SIGUSR1 and SIGHUP - unless they are ignored - have a handler that writes the
  * workers' files, for a second at most, and then does what was done before. A handler installed later is left alone;
@@ -150,8 +151,8 @@ LP_API size_t lp_run_id(const lp_profiler *profiler, char *text, size_t size);
 LP_API size_t lp_worker_file(const lp_profiler *profiler, char *text, size_t size);
 
 /* The number of a text of len bytes, UTF-8, NUL included; 0 if it is NULL, empty, longer than a MiB, or beyond the
-   65,535th of the process: lp_error_message() says which. 50 ns, a hash and a lock: keep the result. Names built from data
-   are a mistake: give the phase a fixed name and count the varying part. */
+   65,535th of the process: lp_error_message() says which. 20 ns, a hash and a lock, and 100 ns where threads meet
+   there: keep the result. Names built from data are a mistake: give the phase a fixed name and count the varying part. */
 LP_API lp_name lp_intern_text(const char *text, size_t len);
 /* The same phase, of which one entry in round(1 / fraction) is measured - the first one, and then every so many, for each
    path and thread - and nothing inside the others is; what is measured is scaled, and marked as an estimate. 0 if the
@@ -345,7 +346,8 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
 
 /* A phase of the installed profiler, from here to the end of the block, however it is left: also by return, break, goto,
    a C++ exception, and where the program is compiled with -fexceptions by pthread_exit and cancellation; not by longjmp.
-   text: a fixed text, looked up at the first time only. A declaration. */
+   text: a fixed text, looked up at the first time only, so one that varies is all booked under the first. A declaration:
+   to stand in a block, not alone behind an `if`. */
 #define LP_PHASE(text) LP_PHASE_WITH(text, 0, 1.0)
 /* The same with flags of lp_with and the fraction of lp_sampled. */
 #define LP_PHASE_WITH(text, flags, fraction) LP_PHASE_NUMBERED_(text, flags, fraction, __COUNTER__)
