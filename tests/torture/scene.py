@@ -68,11 +68,17 @@ def clean_environment() -> dict[str, str]:
 
 
 def wait_for_group(leader: int) -> int:
-    """Wait until everybody in a process group is gone; return how the leader ended."""
+    """Wait until everybody in a process group is gone; return how the leader ended.
+
+    By looking again and again: an orphan that leaves the group, as git does when it begins, wakes
+    nobody who waits for the group, and the wait would go on when no one is left in it.
+    """
     status = 0
     with suppress(ChildProcessError):
         while True:
-            pid, raw = os.waitpid(-leader, 0)
+            pid, raw = os.waitpid(-leader, os.WNOHANG)
+            if pid == 0:
+                time.sleep(0.0005)
             if pid == leader:
                 status = os.waitstatus_to_exitcode(raw)
     return status
