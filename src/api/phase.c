@@ -57,7 +57,8 @@ lp_name lp_sampled(lp_name name, double fraction)
 lp_name lp_with(lp_name name, uint32_t flags)
 {
     if (flags & ~FLAGS_MASK) {
-        lp_api_failed("%#x is no flag of a phase: there are LP_IO, LP_SYNC, LP_GPU and LP_ASYNC_WORK", flags & ~FLAGS_MASK);
+        lp_api_failed("%#x is no flag of a phase: there are LP_IO, LP_SYNC, LP_GPU and LP_ASYNC_WORK",
+                      flags & ~FLAGS_MASK);
         return LP_NAME_NONE;
     }
     return name == LP_NAME_NONE ? name : name | flags;
