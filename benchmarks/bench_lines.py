@@ -17,6 +17,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,10 @@ def main():
         )
 """,
     "self-play": """
+from functools import partial
+
 import numpy as np
+from connect_four import mcts
 from connect_four.actor import SelfPlay
 from connect_four.net import Network
 
@@ -90,7 +94,8 @@ rng = np.random.default_rng(1)
 network = Network.untrained(rng)
 
 def main():
-    play = SelfPlay(8, network.predict, 8, np.random.default_rng(2))
+    search = partial(mcts.search, evaluate=network.predict)
+    play = SelfPlay(8, search, 8, np.random.default_rng(2))
     for _ in range(12):
         play.move()
 """,
@@ -240,7 +245,7 @@ def measure(folder: Path, tool: str, rounds: int) -> dict[str, float]:
     command = [sys.executable, __file__, "--one", str(folder), "--tool", tool]
     command += ["--rounds", str(rounds)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -253,8 +258,7 @@ def rows(rounds: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
             folder = Path(place).resolve()
             (folder / "program.py").write_text(source)
             if name == "self-play":
-                (folder / "connect_four").symlink_to(EXAMPLES / "connect_four")
-                folder = copy_of(folder)
+                copy_examples(folder)
             for _ in range(repeats):
                 for tool in ("none", *TOOLS):
                     figures = measure(folder, tool, rounds)
@@ -264,15 +268,10 @@ def rows(rounds: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def copy_of(folder: Path) -> Path:
-    """Replace the link to the example by a copy: files are known by where they really are."""
-    import shutil
-
-    link = folder / "connect_four"
-    target = link.resolve()
-    link.unlink()
-    shutil.copytree(target, link)
-    return folder
+def copy_examples(folder: Path) -> None:
+    """Copy what self-play is made of: files are known by where they really are."""
+    for name in ("connect_four", "native_actor"):
+        shutil.copytree(EXAMPLES / name, folder / name)
 
 
 def table(found: dict[str, dict[str, dict[str, float]]], markdown: bool) -> tuple[list[str], float]:
