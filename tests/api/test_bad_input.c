@@ -2,6 +2,7 @@
  * What no caller should do: it is said by a code, a message or a counted trouble, costs nothing else, and is never
  * undefined behaviour - which the sanitizers see to.
  */
+#include "support/in_folder.h"
 #include "support/native.h"
 
 #include <math.h>
@@ -9,24 +10,6 @@
 /* Of what is bounded: 10,000,000 names and 100,000 threads take no more, but minutes on a busy machine. */
 #define MANY_NAMES (LP_TEST_ASAN || LP_TEST_TSAN ? 100000u : 500000u)
 #define MANY_THREADS 2000u
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static void *leave_it(void *phase)
 {

@@ -1,25 +1,8 @@
 /* Programs in C and C++ that record to the very end, and objects that are unloaded while they do. */
+#include "support/in_folder.h"
 #include "support/native.h"
 
 #include <dlfcn.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 /* Where the build has put a program; the test is skipped where there is no compiler for it. */
 static const char *built(const char *name)

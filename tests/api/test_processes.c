@@ -2,6 +2,7 @@
  * Native programs that fork, spawn and die: nothing is lost but the entry in flight, nothing of a parent's is touched by
  * its children, and a parent that only waits goes on with its file.
  */
+#include "support/in_folder.h"
 #include "support/native.h"
 
 #include <spawn.h>
@@ -9,24 +10,6 @@
 #include <sys/syscall.h>
 
 extern char **environ;
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static int status_of(pid_t pid)
 {

@@ -1,3 +1,4 @@
+#include "support/in_folder.h"
 #include "support/support.h"
 
 #include <errno.h>
@@ -5,24 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/small_file.h"
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static void path_of(char *path, size_t size, const char *name)
 {

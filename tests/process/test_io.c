@@ -1,4 +1,5 @@
 /* Bytes that were moved: by whom, at which layer, and what of a child's becomes its parent's. */
+#include "support/in_folder.h"
 #include "support/support.h"
 
 #include <pthread.h>
@@ -9,24 +10,6 @@
 #include "process/io.h"
 
 #define BYTES 300000u
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static bool kernel_counts(void)
 {

@@ -1,4 +1,5 @@
 /* What dead workers have left: written out once, whole, and removed; what may be needed stays (F7). */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <signal.h>
@@ -13,24 +14,6 @@
 #include "worker/children.h"
 #include "worker/owner.h"
 #include "worker/walk.h"
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static void own_shm(void)
 {

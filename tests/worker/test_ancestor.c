@@ -1,27 +1,10 @@
 /* Profilers of the processes that a process descends from: found by their images, and nobody else's. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <sys/prctl.h>
 
 #include "worker/ancestor.h"
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static struct lp_worker *open_in(const char *run_dir, const char *run_id)
 {

@@ -1,28 +1,11 @@
 /* The worker's file: valid at any time, replaced as a whole, and written again once that is possible again. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static int snapshot(struct lp_worker *worker)
 {

@@ -2,28 +2,11 @@
  * Forks: a child is a worker of its own from its first phase on, nothing reaches the parent's figures, no thread of ours
  * runs across a fork, and no fork waits for long.
  */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static void await(pid_t pid)
 {

@@ -1,27 +1,10 @@
 /* The images of this machine as documents: those of one run directory, alive or dead, and nothing else. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <pthread.h>
 
 #include "worker/images.h"
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 /* What was handed over. */
 struct found {

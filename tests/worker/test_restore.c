@@ -1,4 +1,5 @@
 /* An image whose file was removed under it, while threads record: it gets another, and nothing is lost. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <pthread.h>
@@ -7,24 +8,6 @@
 #define REMOVALS 40
 #define FOLDER_REMOVALS 100
 #define MS 1000000
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 struct busy {
     struct lp_worker *worker;

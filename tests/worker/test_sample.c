@@ -1,6 +1,7 @@
 /*
  * Rows of samples: which phase they name, whose I/O they have, and where they go on.
  */
+#include "support/in_folder.h"
 #include "support/samples.h"
 #include "support/worker.h"
 
@@ -11,24 +12,6 @@
 #include "worker/internal.h"
 
 #define BYTES 500000u
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static struct lp_worker *open_with_intervals(double snapshot_s, double sample_s)
 {

@@ -1,27 +1,10 @@
 /* F8: SIGTERM, SIGUSR1 and SIGHUP write the worker's file, and then do what they did before. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include "worker/adopt.h"
 
 #include <fcntl.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static const int numbers[] = {SIGTERM, SIGUSR1, SIGHUP};
 #define N_SIGNALS (sizeof numbers / sizeof *numbers)

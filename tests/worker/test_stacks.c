@@ -1,4 +1,5 @@
 /* What is open in a worker that lives: nothing but stacks that existed, whatever the owner does meanwhile. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <pthread.h>
@@ -7,24 +8,6 @@
 
 #include "worker/stacks.h"
 #include "worker/walk.h"
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 /* ---- what is read ------------------------------------------------------------------------ */
 

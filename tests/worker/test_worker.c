@@ -1,27 +1,10 @@
 /* Opening and closing a worker: what is refused, what is said, and that nothing is left behind. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <sys/resource.h>
-
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 /* ---- what is refused -------------------------------------------------------------- */
 
