@@ -162,14 +162,14 @@ LP_API lp_name lp_sampled(lp_name name, double fraction);
 LP_API lp_name lp_with(lp_name name, uint32_t flags);
 
 /* Opens an entry of the phase `name` below what is open on the calling thread (in Python: in the task that runs on it).
-   Name 0 records nothing; a number that lp_intern never returned is no phase of its own either, and is counted among the
-   worker's troubles. 15 ns; the first entry of a path takes a lock, and the first one of a thread allocates memory. */
+   Name 0, or a number that lp_intern never returned, is no phase of its own: that is counted, as are names that
+   strict_names refuses, and the report's caveats say how often. 15 ns; the first entry of a path takes a lock, and the first one of a thread allocates memory. */
 LP_API lp_phase lp_enter(lp_profiler *profiler, lp_name name);
 /* Closes exactly that entry, once. NULL, or one that is closed, does nothing. Out of order is fine. Belongs on the thread
    that opened it: on another one the entry ends too, but what it used of the CPU is then not known. 15 ns. */
 LP_API void lp_leave(lp_phase *phase);
 /* Adds n to a counter of the innermost open phase of the calling thread, or of the root. 0, or -1 if the sum would
-   leave 64 bits; the counter is then as before. 4 ns. */
+   leave 64 bits; the counter is then as before, and the report's caveats say how often that was. 4 ns. */
 LP_API int lp_count(lp_profiler *profiler, lp_name name, int64_t n);
 
 /* The names of the phases that are open on the calling thread, joined by "/"; "" outside any. Writes at most size bytes

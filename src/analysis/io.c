@@ -99,8 +99,7 @@ static void add_totals(struct lp_analysis_io *io, const struct lp_run *run)
         io->mean_per_s[i] = lp_analysis_ratio(io->total[i], runtime_s);
         io->peak_per_s[i] = is_known ? sum->peak_per_s[i] : NAN;
     }
-    io->cached_bytes =
-        io->known[LP_LAYER_CHARS] && io->known[LP_LAYER_BYTES] ? (double)lp_run_cached(&sum->moved) : NAN;
+    io->cached_bytes = sum->moved.paired > 0 ? (double)lp_run_cached(&sum->moved) : NAN;
 }
 
 static void add_intervals(struct lp_analysis_io *io, const struct lp_run_io *sum)

@@ -83,6 +83,8 @@ static bool admit(const lp_profiler *profiler, lp_name_id name)
     struct lp_shape_verdict verdict = lp_recorder_admit(profiler->recorder, name, profiler->strict_names);
     if (!verdict.refused)
         return true;
+    if (lp_thread_self(profiler->recorder))
+        lp_image_trouble(&profiler->recorder->image, LP_TROUBLE_REFUSED_NAMES);
     lp_api_failed("phase name '%.64s' shares the shape '%.64s' with another one, which strict_names refuses: use a "
                   "fixed name, and count the varying part",
                   lp_name_text(name).bytes, lp_name_text(verdict.shape).bytes);
@@ -150,7 +152,7 @@ LP_NOINLINE static lp_phase enter_with_extras(struct lp_thread *thread, lp_name 
     struct lp_recorder *recorder = thread->recorder;
     struct lp_entry entry = {0};
     if (name & ~(FLAGS_MASK | PHASE_MASK)) {
-        lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+        lp_record_unnamed(recorder);
         return (lp_phase){NULL, 0, 0, 0, NULL};
     }
     struct measuring *measuring = lp_record_will_measure(thread, id) ? new_measuring(thread) : NULL;
@@ -178,9 +180,9 @@ LP_NOINLINE static lp_phase enter_with_extras(struct lp_thread *thread, lp_name 
 LP_COLD static bool look_at_name(const lp_profiler *profiler, lp_name name)
 {
     struct lp_recorder *recorder = profiler->recorder;
-    if (name == LP_NAME_NONE) { /* the table of names is full, as a rule */
+    if (name == LP_NAME_NONE) {
         if (lp_thread_self(recorder))
-            lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+            lp_record_unnamed(recorder);
         return false;
     }
     name &= LP_NAME_MASK;
@@ -260,7 +262,8 @@ int lp_count(lp_profiler *profiler, lp_name name, int64_t n)
         return 0;
     if (lp_thread_count(thread, name & LP_NAME_MASK, n) == LP_COUNT_OK)
         return 0;
-    lp_api_failed("a counter's sum would leave 64 bits");
+    lp_image_trouble(&thread->recorder->image, LP_TROUBLE_COUNTER_OVERFLOWS);
+    lp_api_failed("the sum of the counter '%.64s' would leave 64 bits", lp_name_text(name & LP_NAME_MASK).bytes);
     return -1;
 }
 

@@ -191,11 +191,10 @@ static PyObject *from_worker(const struct lp_run_samples *samples)
     if (samples == NULL)
         Py_RETURN_NONE;
     const struct lp_run_io *io = &samples->io;
-    bool both = io->intervals[LP_LAYER_CHARS].used && io->intervals[LP_LAYER_BYTES].used;
     return Py_BuildValue(
         "{s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N}", "rows",
         (unsigned long long)samples->rows, "moved", from_worker_moved(io), "cached_bytes",
-        from_count(both ? lp_run_cached(&io->moved) : UINT64_MAX), "chars_intervals",
+        from_count(io->moved.paired > 0 ? lp_run_cached(&io->moved) : UINT64_MAX), "chars_intervals",
         from_intervals(&io->intervals[LP_LAYER_CHARS]), "bytes_intervals",
         from_intervals(&io->intervals[LP_LAYER_BYTES]), "mean_cores", from_real(lp_run_samples_cores(samples)),
         "heaviest_cores", from_real(samples->cpu_heaviest_cores), "minor_faults", from_sum(&samples->minor_faults),

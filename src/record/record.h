@@ -227,6 +227,8 @@ LP_COLD struct lp_thread *lp_thread_find(struct lp_recorder *recorder);
 /* The calling thread's side of the recorder if it has one, also after lp_recorder_touch; nothing is taken up or made. */
 struct lp_thread *lp_thread_known(struct lp_recorder *recorder);
 LP_NOINLINE struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent, lp_phase_id phase);
+/* Counts an entry that has no name. */
+LP_COLD void lp_record_unnamed(const struct lp_recorder *recorder);
 LP_COLD void lp_record_enter_folded(struct lp_thread *thread);
 LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
 LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);

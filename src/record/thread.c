@@ -327,6 +327,11 @@ static lp_ref new_child_locked(struct lp_thread *thread, struct lp_node *parent,
     return ref_of(recorder, node);
 }
 
+void lp_record_unnamed(const struct lp_recorder *recorder)
+{
+    lp_image_trouble(&recorder->image, lp_names_are_full() ? LP_TROUBLE_FOLDED_PATHS : LP_TROUBLE_UNNAMED);
+}
+
 static bool is_phase(lp_phase_id phase)
 {
     return lp_name_text(phase & LP_NAME_MASK).len > 0 && lp_phase_stride(phase) > 0;
@@ -338,7 +343,7 @@ struct lp_node *lp_thread_child(struct lp_thread *thread, struct lp_node *parent
     uint64_t key = (uint64_t)ref_of(recorder, parent) << 32 | phase;
     lp_ref ref = lp_table_get(&thread->children, key);
     if (!ref && !is_phase(phase)) { /* what is no name records nothing */
-        lp_image_trouble(&recorder->image, LP_TROUBLE_FOLDED_PATHS);
+        lp_record_unnamed(recorder);
     } else if (!ref) {
         pthread_mutex_lock(&recorder->lock);
         ref = new_child_locked(thread, parent, phase, key);

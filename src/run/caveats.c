@@ -164,6 +164,7 @@ int lp_run_caveats(struct lp_run *run)
     lp_run_caveats_of_workers(&list, run);
     lp_run_caveats_of_troubles(&list, run);
     lp_run_caveats_of_samples(&list, run);
+    lp_run_caveats_of_estimates(&list, run);
     caveat_saturated(&list, run);
     caveat_host_clocks(&list, run);
     caveat_suspended(&list, run);

@@ -26,6 +26,7 @@ struct lp_run_caveat_list {
 
 /* Ends the line and adds it to the list. kind is a literal. */
 void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct lp_run_line *line);
+void lp_run_caveats_of_estimates(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run);

@@ -184,21 +184,29 @@ static void caveat_dropped_io(struct lp_run_caveat_list *list, const struct lp_r
 /* Of workers with samples, but none of whose intervals has the figure. */
 static void caveat_unmeasured(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
-    struct lp_run_line line = {0};
-    struct lp_run_concerned concerned = {0};
+    static const char *const layers[1 << LP_RUN_LAYERS] = {
+        [1 << LP_LAYER_CHARS] = "I/O by system calls",
+        [1 << LP_LAYER_BYTES] = "I/O of block devices",
+        [1 << LP_LAYER_CHARS | 1 << LP_LAYER_BYTES] = "I/O",
+    };
+    struct lp_run_concerned concerned[1 << LP_RUN_LAYERS] = {0};
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_samples *samples = run->workers[i].samples;
-        if (samples && samples->rows > 1 && !samples->io.intervals[LP_LAYER_CHARS].used &&
-            !samples->io.intervals[LP_LAYER_BYTES].used)
-            lp_run_concern(&concerned, &run->workers[i], 1);
+        unsigned unknown = 0;
+        for (unsigned layer = 0; layer < LP_RUN_LAYERS; layer++)
+            unknown |= samples && samples->rows > 1 && !samples->io.intervals[layer].used ? 1u << layer : 0;
+        lp_run_concern(&concerned[unknown], &run->workers[i], 1);
     }
-    if (!concerned.n)
-        return;
-    lp_run_line_add(&line, "I/O could not be measured in %zu worker%s: in no figure of I/O (", concerned.n,
-                    lp_run_plural(concerned.n));
-    lp_run_line_concerned(&line, &concerned);
-    lp_run_line_add(&line, ")");
-    lp_run_caveat_add(list, "dropped", &line);
+    for (unsigned unknown = 1; unknown < 1 << LP_RUN_LAYERS; unknown++) {
+        struct lp_run_line line = {0};
+        if (!concerned[unknown].n)
+            continue;
+        lp_run_line_add(&line, "%s could not be measured in %zu worker%s: in no figure of %s (", layers[unknown],
+                        concerned[unknown].n, lp_run_plural(concerned[unknown].n), layers[unknown]);
+        lp_run_line_concerned(&line, &concerned[unknown]);
+        lp_run_line_add(&line, ")");
+        lp_run_caveat_add(list, "dropped", &line);
+    }
 }
 
 void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_run *run)

@@ -42,6 +42,7 @@ struct lp_run_figures lp_run_fold_record(const struct lp_run_record *record)
         .open_wall_ns = record->open_wall_ns,
         .ended_wall_ns = record->wall_ns,
         .stride = record->stride,
+        .spare_calls = record->calls ? record->stride - 1 : 0, /* the last one measured may be the last of all */
         .cpu_seen = !record->no_cpu || (record->open_calls && !record->no_open_cpu),
         .blocked_ns = record->blocked_ns + (record->no_open_cpu ? 0 : record->open_blocked_ns),
         .preempted_ns = record->preempted_ns + (record->no_open_cpu ? 0 : record->open_preempted_ns),
@@ -93,7 +94,7 @@ static int add_parts(struct lp_run_tree *tree, struct lp_run_node *node, const s
 static void add_to_thread(struct lp_run_node *thread, const struct lp_run_figures *top)
 {
     struct lp_run_figures figures = *top;
-    figures.calls = figures.open_calls = 0;
+    figures.calls = figures.open_calls = figures.spare_calls = 0;
     figures.child_wall_ns = figures.wall_ns;
     figures.late_wall_ns = 0;
     figures.is_thread = true;

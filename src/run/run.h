@@ -90,6 +90,7 @@ struct lp_run_phase {
     uint64_t open_calls, open_wall_ns;
     uint64_t ended_wall_ns;          /* Of the entries that ended. */
     uint64_t stride_min, stride_max; /* 1 and 1 unless estimated. */
+    uint64_t spare_calls;            /* Of a sampled phase: so many of its calls may not have been. */
     uint64_t workers;                /* How many workers have this path. */
     bool cpu_known, estimated, saturated;
     bool blocked_known, preempted_known;

@@ -47,7 +47,7 @@ static inline enum lp_run_layer lp_run_layer_of(enum lp_run_flow flow)
    cache served can be told. */
 struct lp_run_moved {
     uint64_t flow[LP_RUN_FLOWS];
-    uint64_t paired_chars, paired_bytes;
+    uint64_t paired_chars, paired_bytes, paired; /* of so many intervals in which both layers are known */
 };
 
 /* Read, but not from a device: never below 0. */

@@ -23,6 +23,7 @@ void lp_run_moved_add(struct lp_run_moved *sum, const struct lp_run_moved *moved
         sum->flow[flow] = lp_run_plus(sum->flow[flow], moved->flow[flow]);
     sum->paired_chars = lp_run_plus(sum->paired_chars, moved->paired_chars);
     sum->paired_bytes = lp_run_plus(sum->paired_bytes, moved->paired_bytes);
+    sum->paired = lp_run_plus(sum->paired, moved->paired);
 }
 
 void lp_run_intervals_add(struct lp_run_intervals *sum, const struct lp_run_intervals *intervals)
@@ -260,6 +261,7 @@ static void add_io(struct lp_run_samples_fold *fold, struct lp_run_sampled *phas
     if (chars && bytes) {
         moved.paired_chars = moved.flow[LP_READ_CHARS];
         moved.paired_bytes = moved.flow[LP_READ_BYTES];
+        moved.paired = 1;
     }
     lp_run_moved_add(&fold->samples->io.moved, &moved);
     lp_run_moved_add(&phase->moved, &moved);

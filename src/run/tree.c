@@ -72,6 +72,7 @@ static void add_figures(struct lp_run_node *node, const struct lp_run_figures *f
     phase->open_calls = lp_run_sum(phase->open_calls, figures->open_calls, saturated);
     phase->open_wall_ns = lp_run_sum(phase->open_wall_ns, figures->open_wall_ns, saturated);
     phase->ended_wall_ns = lp_run_sum(phase->ended_wall_ns, figures->ended_wall_ns, saturated);
+    phase->spare_calls = lp_run_sum(phase->spare_calls, figures->spare_calls, saturated);
     phase->blocked_ns = lp_run_sum(phase->blocked_ns, figures->blocked_ns, saturated);
     phase->preempted_ns = lp_run_sum(phase->preempted_ns, figures->preempted_ns, saturated);
     phase->blocked_known |= figures->blocked_seen;
@@ -182,6 +183,7 @@ static struct lp_run_figures figures_of(const struct lp_run_node *node)
         .open_wall_ns = phase->open_wall_ns,
         .ended_wall_ns = phase->ended_wall_ns,
         .stride = phase->stride_min,
+        .spare_calls = phase->spare_calls,
         .blocked_ns = phase->blocked_ns,
         .preempted_ns = phase->preempted_ns,
         .cpu_seen = node->cpu_seen,

@@ -30,6 +30,7 @@ struct lp_run_figures {
     uint64_t wall_ns, cpu_ns, nocpu_wall_ns, child_wall_ns, late_wall_ns;
     uint64_t open_calls, open_wall_ns, ended_wall_ns;
     uint64_t stride; /* At least 1. */
+    uint64_t spare_calls;
     uint64_t blocked_ns, preempted_ns;
     bool cpu_seen;                     /* CPU time was asked for. */
     bool blocked_seen, preempted_seen; /* They were measured, of some of the wait. */

@@ -179,7 +179,7 @@ static void test_numbers_that_are_no_names_are_counted(void **state)
     assert_int_equal(lp_count(profiler, 60000, 1), 0);
     close_ok(profiler);
     json_t *document = only_document();
-    assert_int_equal(trouble_at(document, "folded_paths"), BAD);
+    assert_int_equal(trouble_at(document, "unnamed"), BAD);
     assert_int_equal(trouble_at(document, "lost_counters"), 2);
     assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "threads"), 0), "nodes")),
                      1);

@@ -284,6 +284,7 @@ static void test_a_count_beyond_64_bits(void **state)
     json_t *document = only_document("run");
     assert_true(counter_at(document, "", "n", &n));
     assert_true(n.sum == INT64_MAX && n.calls == 1);
+    assert_int_equal(trouble_at(document, "counter_overflows"), 1);
     json_decref(document);
 }
 
@@ -358,6 +359,7 @@ static void test_strict_names(void **state)
     json_t *document = only_document("run");
     assert_int_equal(figures_at(document, "episode_1").calls, 3);
     assert_int_equal(figures_at(document, "episode_1").nodes, 1);
+    assert_int_equal(trouble_at(document, "refused_names"), 3);
     json_decref(document);
 }
 

@@ -184,6 +184,33 @@ def test_zero_and_not_measured_differ_H2(folder: Path) -> None:
     assert "Read (from disk)                     0 B" in report(folder / "zero")
 
 
+def test_one_layer_alone_H2(folder: Path) -> None:
+    """A container may show the bytes of system calls and not those of its devices."""
+    rows = [row(s, read_bytes=None, write_bytes=None, read_chars=s * 1000) for s in range(9)]
+    run = read(Worker(rows=rows), folder)
+    assert run.io is not None
+    assert (run.io.moved.read_chars, run.io.moved.read_bytes) == (8000, None)
+    assert run.io.cached_bytes is None
+    assert texts(run, "dropped") == [
+        "I/O of block devices could not be measured in 1 worker: in no figure of I/O of block "
+        "devices (learner pid 4242 on node07)"
+    ]
+    page = " ".join(report(folder).split())
+    assert "Read (from page cache) n/a" in page
+    assert "8 of 8 intervals dropped, their bytes not known (see CAVEATS)" in page
+
+
+def test_what_is_cached_needs_both_layers_at_once_H2(folder: Path) -> None:
+    chars = [row(s, read_bytes=None, write_bytes=None, read_chars=s * 1000) for s in range(9)]
+    blocks = [row(s, read_chars=None, write_chars=None, read_bytes=s * 500) for s in range(9)]
+    Worker("w_r1_1_00000001", pid=1, rows=chars).write(folder)
+    Worker("w_r1_2_00000002", pid=2, rows=blocks).write(folder)
+    run = merge_run(folder)
+    assert run.io is not None
+    assert (run.io.moved.read_chars, run.io.moved.read_bytes) == (8000, 4000)
+    assert run.io.cached_bytes is None
+
+
 def test_a_gap_bills_nobody_for_the_whole_process_H3(folder: Path) -> None:
     """One failed read used to be differenced over: hundreds of gigabytes for one phase."""
     rows = [row(s, phase=1, read_bytes=10**12 + s, read_chars=10**12 + s) for s in range(10)]

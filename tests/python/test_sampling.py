@@ -209,6 +209,33 @@ def test_the_report_marks_what_is_estimated_G2(profiler: Profiler, run_dir: Path
     assert (phase["estimated"], phase["stride_min"], phase["stride_max"]) == (True, 100, 100)
 
 
+def test_a_phase_that_threads_entered_too_seldom_is_named_G2(
+    profiler: Profiler, finish: Finish
+) -> None:
+    all_there = threading.Barrier(8)
+
+    def work() -> None:
+        all_there.wait()  # else one after the other, they would share a place
+        for _ in range(10):
+            with profiler.phase("seldom", sample=0.01), profiler.phase("inside"):
+                pass
+        all_there.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for _ in range(1001):
+        with profiler.phase("often", sample=0.01):
+            pass
+    run = finish()
+    assert run.tree[("seldom",)].calls == 800
+    [caveat] = [caveat.text for caveat in run.caveats if caveat.kind == "estimated"]
+    assert caveat.startswith("seldom of tested: up to 792 of its ~800 calls may not have been")
+    assert "one in 100" in caveat
+
+
 @settings(max_examples=40, deadline=None)
 @given(strides=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), min_size=1, max_size=40))
 def test_counts_are_those_of_the_rule_G1(

@@ -280,7 +280,7 @@ static void test_what_is_no_name_records_nothing(void **state)
     const json_t *nodes = json_object_get(json_array_get(json_object_get(document, "threads"), 0), "nodes");
     assert_int_equal(json_array_size(nodes), 2);
     const json_t *troubles = json_object_get(document, "troubles");
-    assert_int_equal(json_u64(troubles, "folded_paths", 0), sizeof bad / sizeof *bad);
+    assert_int_equal(json_u64(troubles, "unnamed", 0), sizeof bad / sizeof *bad);
     assert_int_equal(json_u64(troubles, "lost_counters", 0), sizeof bad / sizeof *bad);
     json_decref(document);
     recording_close(&recording);

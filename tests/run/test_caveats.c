@@ -299,7 +299,8 @@ static void test_troubles_in_words(void **state)
     struct spec specs[] = {
         {.worker = "w_r1_1_00000001",
          .pid = 1,
-         .troubles = "{\"failed_flushes\":2,\"clock_jumps\":1,\"lost_counters\":1,\"new_trouble\":7}"},
+         .troubles = "{\"failed_flushes\":2,\"clock_jumps\":1,\"lost_counters\":1,\"new_trouble\":7,"
+                     "\"unnamed\":2,\"refused_names\":1,\"counter_overflows\":4}"},
         {.worker = "w_r1_2_00000002", .pid = 2, .troubles = "{\"failed_flushes\":3,\"unplaced_cpu_ns\":2500000000}"},
         {.worker = "w_r1_3_00000003", .pid = 3, .troubles = "{\"failed_flushes\":0,\"foreign_exits\":1}"},
     };
@@ -319,9 +320,22 @@ static void test_troubles_in_words(void **state)
         run, "troubles",
         "2.5s of CPU time at changes of tasks could not be told apart: it is in the task that ran before (actor "
         "rank 0, pid 2 on node07)");
-    assert_caveat(run, "troubles", "1 count() found no place: a counter is too low (actor rank 0, pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "1 count was lost: no memory for it, or no such name; a counter is too low (actor rank 0, "
+                  "pid 1 on node07)");
+    assert_caveat(
+        run, "troubles",
+        "2 entries had no name: NULL, empty, or refused by lp_intern() or lp_with(); the time is in the parent "
+        "phase (actor rank 0, pid 1 on node07)");
+    assert_caveat(
+        run, "troubles",
+        "1 entry had a name that strict_names refuses: the time is in the parent phase; use fixed names (actor "
+        "rank 0, pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "4 counts were refused: the sum would leave 64 bits; the counter is not what was counted (actor rank "
+                  "0, pid 1 on node07)");
     assert_caveat(run, "troubles", "new_trouble: 7 (actor rank 0, pid 1 on node07)");
-    assert_int_equal(run->n_caveats, 6);
+    assert_int_equal(run->n_caveats, 9);
     lp_run_free(run);
 }
 

@@ -35,6 +35,7 @@ static void add_worker(struct lp_run_tree *tree, uint64_t i)
                                          .open_calls = next(&seed) % 2,
                                          .open_wall_ns = next(&seed) % 9,
                                          .stride = next(&seed) % 4 ? 1 : 1 + next(&seed) % 100,
+                                         .spare_calls = next(&seed) % 100,
                                          .cpu_seen = next(&seed) % 3 > 0};
         if (next(&seed) % 8 == 0)
             figures.wall_ns = UINT64_MAX / 3;
@@ -72,6 +73,7 @@ static void assert_same_phase(const struct lp_run_phase *a, const struct lp_run_
     assert_int_equal(a->open_wall_ns, b->open_wall_ns);
     assert_int_equal(a->stride_min, b->stride_min);
     assert_int_equal(a->stride_max, b->stride_max);
+    assert_int_equal(a->spare_calls, b->spare_calls);
     assert_int_equal(a->workers, b->workers);
     assert_int_equal(a->cpu_known, b->cpu_known);
     assert_int_equal(a->estimated, b->estimated);
