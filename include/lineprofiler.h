@@ -337,8 +337,31 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
     return name;
 }
 
+/* A text that varied would all be booked under the first one. What may vary is a pointer, as a rule. */
+#define LP_FIXED_TEXT_SAYS_ "the text must be a literal or __func__; one that varies is for lp_enter or lp_count"
+#ifdef __cplusplus
+extern "C++" {
+template <class T> struct lp_fixed_text_ {
+    static constexpr bool yes = false;
+};
+template <decltype(sizeof(0)) n> struct lp_fixed_text_<char[n]> {
+    static constexpr bool yes = true;
+};
+template <decltype(sizeof(0)) n> struct lp_fixed_text_<const char[n]> {
+    static constexpr bool yes = true;
+};
+}
+#define LP_FIXED_TEXT_(text) static_assert(lp_fixed_text_<__typeof__(text)>::yes, LP_FIXED_TEXT_SAYS_)
+#else
+#define LP_FIXED_TEXT_(text)                                                                                           \
+    __extension__ _Static_assert(!__builtin_types_compatible_p(__typeof__(text), char *) &&                            \
+                                     !__builtin_types_compatible_p(__typeof__(text), const char *),                    \
+                                 LP_FIXED_TEXT_SAYS_)
+#endif
+
 #define LP_JOIN_(a, b) a##b
 #define LP_PHASE_(text, flags, fraction, number)                                                                       \
+    LP_FIXED_TEXT_(text);                                                                                              \
     static lp_name LP_JOIN_(lp_name_, number);                                                                         \
     __attribute__((cleanup(lp_leave), unused)) lp_phase LP_JOIN_(lp_phase_, number) =                                  \
         lp_enter(lp_installed(), lp_once_(&LP_JOIN_(lp_name_, number), text, flags, fraction))
@@ -346,14 +369,16 @@ static inline lp_name lp_once_(lp_name *place, const char *text, uint32_t flags,
 
 /* A phase of the installed profiler, from here to the end of the block, however it is left: also by return, break, goto,
    a C++ exception, and where the program is compiled with -fexceptions by pthread_exit and cancellation; not by longjmp.
-   text: a fixed text, looked up at the first time only, so one that varies is all booked under the first. A declaration:
-   to stand in a block, not alone behind an `if`. */
+   text: a fixed one, a literal or __func__, for it is looked up at the first time only; a pointer does not compile. For one
+   that varies there is lp_enter(lp_installed(), lp_intern(text)). A declaration: to stand in a block, not alone behind an
+   `if`. */
 #define LP_PHASE(text) LP_PHASE_WITH(text, 0, 1.0)
 /* The same with flags of lp_with and the fraction of lp_sampled. */
 #define LP_PHASE_WITH(text, flags, fraction) LP_PHASE_NUMBERED_(text, flags, fraction, __COUNTER__)
 /* Counts in the installed profiler. A statement. */
 #define LP_COUNT(text, n)                                                                                              \
     do {                                                                                                               \
+        LP_FIXED_TEXT_(text);                                                                                          \
         static lp_name lp_counter_;                                                                                    \
         (void)lp_count(lp_installed(), lp_once_(&lp_counter_, text, 0, 1.0), n);                                       \
     } while (0)

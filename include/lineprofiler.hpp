@@ -6,8 +6,8 @@
  *     lp::phase phase{expand};                          // of the installed profiler, until the end of the block
  *     lp::count("leaves");
  *
- * None of these throws, but that lp::current() makes a text: what cannot be recorded is not. In an extension module of Python include <lineprofiler_python.h>
- * first.
+ * None of these throws, but that lp::current() makes a text: what cannot be recorded is not. In an extension module of
+ * Python include <lineprofiler_python.h> first.
  */
 #ifndef LINEPROFILER_HPP
 #define LINEPROFILER_HPP
@@ -15,6 +15,13 @@
 #include <lineprofiler.h>
 
 #include <string>
+
+/* One that is not kept in a variable ends at once. */
+#if __cplusplus >= 201703L
+#define LP_NODISCARD_ [[nodiscard]]
+#else
+#define LP_NODISCARD_
+#endif
 
 namespace lp {
 
@@ -51,7 +58,7 @@ class name {
 };
 
 /* An entry, from its construction to its destruction. To stay on its thread. */
-class phase {
+class LP_NODISCARD_ phase {
   public:
     explicit phase(const name &of, lp_profiler *profiler = lp_installed()) noexcept
         : entry_(lp_enter(profiler, of.id()))
@@ -101,7 +108,7 @@ inline std::string current(lp_profiler *profiler = lp_installed())
 }
 
 /* A profiler that is closed when its block ends. */
-class profiler {
+class LP_NODISCARD_ profiler {
   public:
     explicit profiler(lp_options options = lp_options()) noexcept : profiler_(lp_open(&options))
     {

@@ -31,7 +31,7 @@ static int sorted_indices(size_t **indices, struct weighted *items, size_t n)
     return 0;
 }
 
-/* The phase whose children are the first to be more than one. In the flat order an only child follows its parent. */
+/* The phase whose children are the first to be more than one, or the only one but with little of its time. In the flat order an only child follows its parent. */
 static size_t branching_level(const struct lp_analysis_role *figures)
 {
     size_t level = LP_ANALYSIS_NONE;
@@ -40,6 +40,8 @@ static size_t branching_level(const struct lp_analysis_role *figures)
         at = figures->phases[i].phase;
         if (at->n_children == 0)
             break; /* Nothing branches: the last phase of the chain is the one row. */
+        if (at->n_children == 1 && at->children[0]->wall_ns < at->wall_ns / 2)
+            break; /* Below it, most of the time would be in no row. */
         level = i;
     }
     return level;

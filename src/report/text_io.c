@@ -193,9 +193,17 @@ static void share_rows(struct lp_report_page *page, const struct lp_analysis *an
         share_row(page, analysis, &io->shares[i]);
 }
 
+static bool any_exact(const struct lp_analysis *analysis)
+{
+    for (size_t i = 0; i < analysis->n_roles; i++)
+        if (analysis->usage->roles[i].n_io_rows > 0)
+            return true;
+    return false;
+}
+
 #define MUCH_UNPHASED 0.1
 
-static void unphased(struct lp_report_page *page, const struct lp_analysis_io *io)
+static void unphased(struct lp_report_page *page, const struct lp_analysis_io *io, bool exact)
 {
     if (!(io->unphased_share > 0))
         return;
@@ -205,16 +213,9 @@ static void unphased(struct lp_report_page *page, const struct lp_analysis_io *i
     lp_report_text_note(page, layer_name(io));
     lp_report_text_note(page, " moved with no phase open");
     if (io->unphased_share >= MUCH_UNPHASED)
-        lp_report_text_note(page, ": wrap what moves them in phase(..., io=True) to see whose they are");
+        lp_report_text_note(page, exact ? ": what a phase with io=True, or LP_IO, moved stands in I/O BY PHASE"
+                                        : ": wrap what moves them in phase(..., io=True) to see whose they are");
     lp_report_text_note_end(page);
-}
-
-static bool any_exact(const struct lp_analysis *analysis)
-{
-    for (size_t i = 0; i < analysis->n_roles; i++)
-        if (analysis->usage->roles[i].n_io_rows > 0)
-            return true;
-    return false;
 }
 
 static void notes(struct lp_report_page *page, const struct lp_analysis *analysis, const struct lp_analysis_io *io)
@@ -269,6 +270,6 @@ void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *an
     sparkline(page, "read", io, reads);
     sparkline(page, "write", io, writes);
     share_rows(page, analysis, io);
-    unphased(page, io);
+    unphased(page, io, any_exact(analysis));
     notes(page, analysis, io);
 }

@@ -110,7 +110,7 @@ static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_ru
         return;
     lp_run_line_add(&line,
                     "%zu worker%s ran at the same time under %zu other run id%s and did not join this run: "
-                    "LINEPROFILER_RUN_ID did not reach them",
+                    "LINEPROFILER_RUN_ID did not reach them, or a process has opened several profilers",
                     workers, lp_run_plural(workers), attempts, lp_run_plural(attempts));
     lp_run_caveat_add(list, "no_run_id", &line);
 }

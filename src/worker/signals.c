@@ -77,6 +77,21 @@ static void note_end(uint32_t ended)
     }
 }
 
+/* Where exit() ends a process inside its phases, they have lasted until now. */
+__attribute__((destructor)) static void note_life(void)
+{
+    struct lp_stamp now = lp_stamp_now();
+    if (getpid() != atomic_load(&here))
+        return;
+    atomic_fetch_add(&handlers, 1); /* nobody may free a worker meanwhile */
+    for (int i = 0; i < WORKERS; i++) {
+        struct lp_worker *worker = atomic_load(&watched[i]);
+        if (records(worker))
+            lp_image_beat(&worker->recorder.image, &now);
+    }
+    atomic_fetch_sub(&handlers, 1);
+}
+
 /* The default ends the process, but for the first of a pid namespace, which goes on. A child on its parent's memory leaves
    nothing behind there. */
 static void do_default(int number)

@@ -89,6 +89,14 @@ static bool interval_fits(double seconds)
     return seconds == 0 || (seconds >= 0.001 && seconds <= 1e9);
 }
 
+static int check_interval(const char *name, double seconds, char *message, size_t size)
+{
+    if (interval_fits(seconds))
+        return LP_WORKER_OK;
+    return lp_worker_say(message, size, LP_WORKER_BAD_OPTION, "%s must be 0.001 to 1e9 seconds, or none, not %g", name,
+                         seconds);
+}
+
 static int check_options(const struct lp_worker_options *options, char *message, size_t size)
 {
     if (!options->run_dir || options->run_dir[0] != '/')
@@ -100,9 +108,10 @@ static int check_options(const struct lp_worker_options *options, char *message,
     if (options->run_id && (!options->run_id[0] || strlen(options->run_id) > LP_RUN_ID_BYTES))
         return lp_worker_say(message, size, LP_WORKER_BAD_OPTION,
                              "run_id must have 1 to %d bytes; give another or none", LP_RUN_ID_BYTES);
-    if (!interval_fits(options->snapshot_interval_s) || !interval_fits(options->sample_interval_s))
-        return lp_worker_say(message, size, LP_WORKER_BAD_OPTION, "an interval must be 0.001 to 1e9 seconds, or none");
-    return LP_WORKER_OK;
+    int status = check_interval("snapshot_interval_s", options->snapshot_interval_s, message, size);
+    if (status == LP_WORKER_OK)
+        status = check_interval("sample_interval_s", options->sample_interval_s, message, size);
+    return status;
 }
 
 static char *copy_bytes(const char *bytes, size_t len)

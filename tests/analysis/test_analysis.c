@@ -181,11 +181,31 @@ static void test_shares_where_nothing_branches(void **state)
     assert_int_equal(role->level, LP_ANALYSIS_NONE);
     assert_int_equal(role->n_shares, 1);
     assert_near(role->phases[role->shares[0]].share, 1);
-    model_entries(&f->model, model_phase(&f->model, train, "step"), 1, 9 * S, 0);
+    struct lp_run_phase *step = model_phase(&f->model, train, "step");
+    model_entries(&f->model, step, 1, 9 * S, 0);
     role = analyse(f);
     assert_int_equal(role->level, 0);
     assert_string_equal(name_of(role, role->shares[0]), "step");
     assert_near(role->other_share, 0.1);
+    model_entries(&f->model, model_phase(&f->model, step, "log"), 1, S, 0);
+    model_entries(&f->model, model_phase(&f->model, step, "eval"), 1, S, 0);
+    role = analyse(f);
+    assert_string_equal(name_of(role, role->level), "step");
+    end(f);
+}
+
+/* A little thing alone inside a phase is not where its time went. */
+static void test_shares_above_an_only_child_with_little_time(void **state)
+{
+    (void)state;
+    struct fixture *f = begin();
+    struct lp_run_phase *train = model_phase(&f->model, f->role->tree, "train");
+    model_entries(&f->model, train, 1, 10 * S, 0);
+    model_entries(&f->model, model_phase(&f->model, train, "log"), 1, S, 0);
+    const struct lp_analysis_role *role = analyse(f);
+    assert_int_equal(role->level, LP_ANALYSIS_NONE);
+    assert_string_equal(name_of(role, role->shares[0]), "train");
+    assert_near(role->phases[role->shares[0]].share, 1);
     end(f);
 }
 
@@ -447,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_open_time_is_in_wall_but_in_no_mean),
         cmocka_unit_test(test_shares_are_of_the_first_level_that_branches),
         cmocka_unit_test(test_shares_where_nothing_branches),
+        cmocka_unit_test(test_shares_above_an_only_child_with_little_time),
         cmocka_unit_test(test_many_shares_are_added_up),
         cmocka_unit_test(test_late_time_does_not_make_more_than_all),
         cmocka_unit_test(test_an_estimate_is_never_more_than_all),

@@ -97,6 +97,20 @@ static void test_a_quick_exit(void **state)
     lp_run_free(run);
 }
 
+/* It lasted until the exit, though nothing was recorded since it was entered and the keeper had not looked. */
+static void test_an_exit_inside_a_phase(void **state)
+{
+    (void)state;
+    run_program(built("leaves"), folder, NULL);
+    struct lp_run *run = run_read(folder);
+    assert_int_equal(run->n_workers, 1);
+    const struct lp_run_phase *inside = phase_at(run, "inside");
+    assert_non_null(inside);
+    assert_int_equal(inside->open_calls, 1);
+    assert_true(inside->open_wall_ns >= 20000000);
+    lp_run_free(run);
+}
+
 static void test_an_object_that_comes_and_goes_with_a_table(void **state)
 {
     char path[4096];
@@ -141,6 +155,7 @@ int main(void)
         in_folder(test_ends_after_closing),
         in_folder(test_an_exit_on_another_thread),
         in_folder(test_a_quick_exit),
+        in_folder(test_an_exit_inside_a_phase),
         in_folder(test_an_object_that_comes_and_goes_with_a_table),
         in_folder(test_an_object_that_brings_the_library),
     };

@@ -54,7 +54,20 @@ target_link_libraries(by_cmake PRIVATE lineprofiler::lineprofiler)
 add_executable(by_cmake_cxx program.cc)
 set_target_properties(by_cmake_cxx PROPERTIES CXX_STANDARD 11 CXX_EXTENSIONS OFF)
 target_link_libraries(by_cmake_cxx PRIVATE lineprofiler::lineprofiler)
+add_library(bound_by_cmake MODULE bound.c)
+target_link_libraries(bound_by_cmake PRIVATE lineprofiler::headers)
 CMAKE
+    cat >"$work/bound.c" <<'C'
+#define LINEPROFILER_BOUND
+#include <lineprofiler.h>
+
+int plugin_run(const lp_api *table);
+int plugin_run(const lp_api *table)
+{
+    LP_PHASE("plugin");
+    return lp_bind(table);
+}
+C
 
     strict='-std=c11 -Wall -Wextra -pedantic -Werror'
     # shellcheck disable=SC2086,SC2046 # flags are words

@@ -107,7 +107,7 @@ static void test_workers_that_did_not_join(void **state)
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "no_run_id",
                   "2 workers ran at the same time under 2 other run ids and did not join this run: "
-                  "LINEPROFILER_RUN_ID did not reach them");
+                  "LINEPROFILER_RUN_ID did not reach them, or a process has opened several profilers");
     assert_int_equal(count_caveats(run, "superseded", NULL), 0); /* they are not earlier */
     lp_run_free(run);
 }
@@ -129,7 +129,7 @@ static void test_other_jobs_at_the_same_time_F4(void **state)
     assert_caveat(run, "superseded", "an earlier attempt in this directory is left out: r9 (1 worker)");
     assert_caveat(run, "no_run_id",
                   "1 worker ran at the same time under 1 other run id and did not join this run: "
-                  "LINEPROFILER_RUN_ID did not reach them");
+                  "LINEPROFILER_RUN_ID did not reach them, or a process has opened several profilers");
     lp_run_free(run);
 }
 
