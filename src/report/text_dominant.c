@@ -253,14 +253,16 @@ static bool is_marked(const struct lp_analysis_role *role, size_t index)
 
 static void estimates(struct lp_report_page *page, const struct lp_analysis_role *role)
 {
-    bool any = role->small_estimated || role->minor_estimated;
+    bool any = false; /* with a row of its own */
     for (size_t i = 0; i < role->n_phases && !any; i++)
         any = is_marked(role, i);
-    if (!any)
+    if (!any && !role->small_estimated && !role->minor_estimated)
         return;
     lp_report_page_end(page);
     lp_report_text_note_begin(page);
-    lp_report_text_note(page, "~ = estimated from a sample, not measured. Totals are scaled by the rate:");
+    lp_report_text_note(page, "~ = estimated from a sample, not measured. Totals are scaled by the rate");
+    if (any)
+        lp_report_text_note(page, ":");
     lp_report_text_note_end(page);
     for (size_t i = 0; i < role->n_phases; i++)
         if (is_marked(role, i))

@@ -149,7 +149,8 @@ static void heaviest(struct lp_report_page *page, const struct lp_run *run, cons
     lp_report_text_note_end(page);
 }
 
-static void incomplete(struct lp_report_page *page, const char *what, const struct lp_analysis_use *use, size_t n)
+static void incomplete(struct lp_report_page *page, const char *what, const struct lp_analysis_use *use, size_t n,
+                       const char *why)
 {
     if (use->n_known == 0 || use->n_known == n)
         return;
@@ -159,6 +160,7 @@ static void incomplete(struct lp_report_page *page, const char *what, const stru
     lp_report_text_note(page, lp_report_count(use->n_known).text);
     lp_report_text_note(page, " of ");
     lp_report_text_note(page, lp_report_text_plural(n, "process", "processes").text);
+    lp_report_text_note(page, why);
     lp_report_text_note_end(page);
 }
 
@@ -179,9 +181,10 @@ static void host(struct lp_report_page *page, const struct lp_analysis *analysis
     machine(page, figures);
     devices(page, run, &run->hosts[index]);
     heaviest(page, run, figures);
-    incomplete(page, "CPU", &figures->cpu_cores, figures->n_workers);
-    incomplete(page, "memory", &figures->rss_bytes, figures->n_workers);
-    incomplete(page, "memory, shared once,", &figures->pss_bytes, figures->n_workers);
+    const char *no_samples = ": the others took no two samples of it";
+    incomplete(page, "CPU", &figures->cpu_cores, figures->n_workers, no_samples);
+    incomplete(page, "memory", &figures->rss_bytes, figures->n_workers, no_samples);
+    incomplete(page, "memory, shared once,", &figures->pss_bytes, figures->n_workers, "");
 }
 
 static void role(struct lp_report_page *page, const struct lp_analysis_role *figures, bool sampled)
