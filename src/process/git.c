@@ -82,7 +82,7 @@ static bool set_up(void)
     int ends[2];
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     syscall(SYS_prctl, PR_SET_NAME, "lp-git", 0, 0, 0); /* not prctl(): a sanitizer's takes a lock to note the name */
-    sigaction(SIGCHLD, &usual, NULL); /* one that is ignored leaves nothing to wait for */
+    sigaction(SIGCHLD, &usual, NULL);                   /* one that is ignored leaves nothing to wait for */
     int null = open("/dev/null", O_RDWR);
     if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         return false;
