@@ -1,6 +1,7 @@
 """Runs under the launchers that people use, started for real. `make test-launchers` runs them.
 
 processes.py   what a test starts, known by a mark in its environment, and ended for sure
+native.py      programs in C, and what was installed for them
 programs.py    programs that the tests launch
 pages.py       the pages in docs/launchers: their files are written, their commands run
 slurm.py       a cluster of Slurm of two nodes on this machine

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +23,21 @@ from lineprofiler.accounting import Run, merge_run
 GRACE_S = 60
 
 
-def remove_images(folder: Path) -> None:
-    """Remove what workers that were killed in a folder, and nobody read, left in shared memory."""
-    for image in Path(f"/dev/shm/lineprofiler-{os.geteuid()}").glob("*.img"):
+def images_of(folder: Path, user: int) -> list[Path]:
+    """Return what workers that ran as a user in a folder have in shared memory."""
+    found = []
+    for image in Path(f"/dev/shm/lineprofiler-{user}").glob("*.img"):
         with contextlib.suppress(OSError):
             if os.fsencode(folder) in image.read_bytes():
-                image.unlink()
+                found.append(image)
+    return found
+
+
+def remove_images(folder: Path, user: int) -> None:
+    """Remove what workers that were killed in a folder, and nobody read, left behind."""
+    for image in images_of(folder, user):
+        with contextlib.suppress(OSError):
+            image.unlink()
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +67,20 @@ def env(mark: str) -> dict[str, str]:
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Return an empty folder, in which programs are launched."""
     yield tmp_path
-    remove_images(tmp_path)
+    remove_images(tmp_path, os.geteuid())
+
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def folder_of_nobody() -> Iterator[Path]:
+    """Return an empty folder of the user nobody, who can get there."""
+    with tempfile.TemporaryDirectory(prefix="launchers-") as name:
+        os.chmod(name, 0o755)
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+        remove_images(Path(name), NOBODY)
 
 
 class Work:
@@ -101,28 +124,35 @@ def work(folder: Path, env: dict[str, str], mark: str) -> Work:
 # ---- Slurm -----------------------------------------------------------------
 
 
-def started(folder: Path, mark: str, bounded: bool) -> Iterator[Cluster]:
-    reason = slurm.why_not(bounded)
+def started(mark: str, bounded: bool = False, mortal: bool = False) -> Iterator[Cluster]:
+    reason = slurm.why_not(bounded, mortal)
     if reason:
         pytest.skip(reason)
-    cluster = Cluster(folder, environment(mark), bounded)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
+    # Other users come as far as its configuration and its sockets.
+    with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as name:
+        os.chmod(name, 0o755)
+        cluster = Cluster(Path(name), environment(mark), bounded, mortal)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory, session_mark: str) -> Iterator[Cluster]:
-    yield from started(tmp_path_factory.mktemp("slurm"), session_mark, bounded=False)
+def cluster(session_mark: str) -> Iterator[Cluster]:
+    yield from started(session_mark)
 
 
 @pytest.fixture(scope="session")
-def bounded_cluster(
-    tmp_path_factory: pytest.TempPathFactory, session_mark: str
-) -> Iterator[Cluster]:
-    yield from started(tmp_path_factory.mktemp("bounded"), session_mark, bounded=True)
+def bounded_cluster(session_mark: str) -> Iterator[Cluster]:
+    yield from started(session_mark, bounded=True)
+
+
+@pytest.fixture
+def mortal_cluster(session_mark: str) -> Iterator[Cluster]:
+    """Return a cluster of the test's own, whose daemons may be ended."""
+    yield from started(session_mark, mortal=True)
 
 
 def of_test(cluster: Cluster, env: dict[str, str]) -> Iterator[Cluster]:
@@ -143,6 +173,11 @@ def jobs(cluster: Cluster, env: dict[str, str]) -> Iterator[Cluster]:
 @pytest.fixture
 def bounded_jobs(bounded_cluster: Cluster, env: dict[str, str]) -> Iterator[Cluster]:
     yield from of_test(bounded_cluster, env)
+
+
+@pytest.fixture
+def mortal_jobs(mortal_cluster: Cluster, env: dict[str, str]) -> Iterator[Cluster]:
+    yield from of_test(mortal_cluster, env)
 
 
 # ---- Open MPI --------------------------------------------------------------

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from launchers.native import compile_program
 from launchers.processes import run
 
 AS_ROOT = {
@@ -67,17 +66,4 @@ class OpenMpi:
             )
 
     def compile(self, source: Path) -> Path:
-        """Compile a program in C with the installed library, which it finds when it is run."""
-        program = source.with_suffix("")
-        flags = [self.pkg_config("--cflags", "--libs"), self.pkg_config("--variable=libdir")]
-        options = [*flags[0].split(), f"-Wl,-rpath,{flags[1].strip()}"]
-        mpicc = self.mpirun.with_name("mpicc")
-        run([mpicc, "-O1", source, *options, "-o", program], source.parent, self.env)
-        return program
-
-    def pkg_config(self, *options: str) -> str:
-        command = ["pkg-config", *options, "lineprofiler"]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"no C library here, make test-launchers installs it: {done.stderr}")
-        return done.stdout
+        return compile_program(source, self.env, self.mpirun.with_name("mpicc"))

@@ -52,6 +52,15 @@ def lives(pid: int) -> bool:
         return False
 
 
+def command_of(folder: Path) -> str:
+    """Return the command line of a process by its folder in /proc; nothing of one that is gone."""
+    with contextlib.suppress(OSError):
+        return (
+            (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        )
+    return ""
+
+
 def marked(mark: str) -> dict[int, str]:
     """Return all processes with this mark, and their command lines."""
     found = {}
@@ -59,8 +68,7 @@ def marked(mark: str) -> dict[int, str]:
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if wanted in (folder / "environ").read_bytes().split(b"\0") and lives(int(folder.name)):
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                found[int(folder.name)] = command.decode(errors="replace").strip()
+                found[int(folder.name)] = command_of(folder)
     return found
 
 
@@ -127,6 +135,13 @@ class Daemons:
                 start_new_session=True,
             )
         self.started.append((name, process))
+
+    def end(self, name: str, number: int = signal.SIGTERM) -> None:
+        """End one by a signal, SIGKILL for what the end of its machine would do."""
+        [found] = [pair for pair in self.started if pair[0] == name]
+        found[1].send_signal(number)
+        found[1].wait()
+        self.started.remove(found)
 
     def stop(self) -> None:
         """Ask the one started last first, and wait for it; kill whoever does not go."""

@@ -29,6 +29,9 @@ with Profiler(run_dir="profile", role="trainer") as profiler:
         os.write(told, b".")
 """
 
+# Until there is a file "end", and then in good order.
+ENDING = TELLING.replace("while True:", 'while not os.path.exists("end"):')
+
 # A few steps, and an orderly end.
 SHORT = """\
 from lineprofiler.accounting import Profiler

@@ -18,6 +18,7 @@ from pages import Block, blocks
 
 from launchers import open_mpi
 from launchers.conftest import Work
+from launchers.native import pkg_config
 from launchers.open_mpi import OpenMpi
 from launchers.processes import run
 from launchers.slurm import Cluster
@@ -70,7 +71,7 @@ def test_open_mpi(work: Work) -> None:
     if mpirun is None:
         pytest.skip("no mpirun here (Debian: openmpi-bin libopenmpi-dev)")
     mpi = OpenMpi(mpirun, work.env)
-    libraries = mpi.pkg_config("--variable=libdir").strip()
+    libraries = pkg_config(mpi.env, "--variable=libdir")
     # The machine of the test has fewer cores, and the library is not where the loader looks.
     here = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
     path = f"{mpirun.parent}:{mpi.env['PATH']}"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
-from launchers.conftest import Work
-from launchers.processes import wait_until
-from launchers.programs import SHORT, TELLING, rank_of
+import pytest
+
+from launchers import native
+from launchers.conftest import NOBODY, Work, images_of
+from launchers.native import compile_program
+from launchers.processes import run, wait_until
+from launchers.programs import ENDING, SHORT, TELLING, Told, rank_of, steps_in
 from launchers.slurm import Cluster
 from lineprofiler.accounting import merge_run
 
@@ -277,6 +282,67 @@ def test_out_of_memory_F7(bounded_jobs: Cluster, work: Work) -> None:
     assert "rank 1, pid" in work.caveats()
 
 
+# ---- death of a node, and of the controller ------------------------------------
+
+
+def test_a_node_that_dies_F4_F7(mortal_jobs: Cluster, work: Work) -> None:
+    """Its job runs again on the other one; the lost attempt is named, and nothing added up."""
+    program(work, TELLING.replace("Profiler(", "Profiler(snapshot_interval_s=0.1, ", 1))
+    options = ("--nodes=1", "--ntasks=2", "--requeue")
+    job = mortal_jobs.submit(work.folder, batch(work, "srun python train.py", *options))
+    work.told.wait(2)
+    workers = work.folder / "profile" / "workers"
+    wait_until(lambda: len(list(workers.glob("*/*.json"))) == 2, "both have flushed")
+    files = list(workers.glob("*/*.json"))
+    wait_until(lambda: all(steps_in(path)[0] > 20 for path in files), "and have again")
+    node = mortal_jobs.node_of(job)
+    mortal_jobs.kill_node(node, job, work.mark)
+    lost = [work.told.steps(rank) for rank in (0, 1)]
+    report = work.report()
+    assert f"Run slurm-{job}.0 " in report
+    for rank in (0, 1):
+        assert f"trainer rank {rank}, pid" in work.caveats()
+    run = work.run_of()
+    assert not any(worker.closed for worker in run.workers)
+    assert 40 < run.tree[("step",)].calls <= sum(lost) + 2
+
+    work.told.wait(2, attempt=1)
+    assert mortal_jobs.node_of(job) != node
+    report = work.report()
+    assert f"Run slurm-{job}.0-restart1   Job slurm {job}" in report
+    left_out = f"an earlier attempt in this directory is left out: slurm-{job}.0 (2 workers)"
+    assert left_out in work.caveats()
+    mortal_jobs.run("scancel", job)
+    assert mortal_jobs.wait_for(job) == "CANCELLED"
+    run = work.run_of()
+    work.told.assert_nothing_lost(run, "profile", 2, attempt=1)
+    again = sum(work.told.steps(rank, attempt=1) for rank in (0, 1))
+    assert again <= run.tree[("step",)].calls <= again + 2
+    assert [(a.run_id, a.workers) for a in run.superseded] == [(f"slurm-{job}.0", 2)]
+    mortal_jobs.start_node(node)
+    mortal_jobs.wait_for_nodes()
+
+
+def test_the_controller_restarts_in_mid_job(mortal_jobs: Cluster, work: Work) -> None:
+    """The tasks go on without it, and nothing shows in what they record."""
+    program(work, ENDING)
+    options = ("--nodes=2", "--ntasks=4")
+    job = mortal_jobs.submit(work.folder, batch(work, "srun python train.py", *options))
+    work.told.wait(4)
+    mortal_jobs.daemons.end("slurmctld")
+    work.told.wait(4)
+    mortal_jobs.start_controller()
+    work.told.wait(4)
+    (work.folder / "end").touch()
+    wait_until(lambda: mortal_jobs.answers(), "the controller is back")
+    assert mortal_jobs.wait_for(job) == "COMPLETED"
+    run = work.run_of()
+    work.told.assert_nothing_lost(run, "profile", 4)
+    assert (run.run_id, run.superseded) == (f"slurm-{job}.0", [])
+    assert {(worker.closed, worker.job_id) for worker in run.workers} == {(True, job)}
+    assert "CAVEATS" not in work.report()
+
+
 # ---- where it goes ---------------------------------------------------------
 
 
@@ -303,6 +369,95 @@ def chdir():
     assert not (work.folder / "profile").exists()
     assert len(work.run_of("scratch/profile").workers) == 2
     assert not list(elsewhere.glob("rank*/*"))
+
+
+@pytest.mark.parametrize("run_dir", ["absolute", "relative"])
+def test_a_working_directory_for_each_rank_E4(jobs: Cluster, work: Work, run_dir: str) -> None:
+    """A run directory counts from where its task is; given whole, it is one for all of them."""
+    program(work, SHORT.replace('run_dir="profile"', "enabled=True"))
+    told = f"{work.folder}/profile" if run_dir == "absolute" else "profile"
+    task = "mkdir -p rank$SLURM_PROCID && cd rank$SLURM_PROCID && exec python ../train.py"
+    lines = f"export LINEPROFILER_RUN_DIR={told}\nsrun sh -c '{task}'"
+    job = jobs.submit(work.folder, batch(work, lines, "--nodes=2", "--ntasks=2"))
+    assert jobs.wait_for(job) == "COMPLETED"
+    if run_dir == "absolute":
+        assert sorted(str(worker.rank) for worker in work.run_of().workers) == ["0", "1"]
+        assert not list(work.folder.glob("rank*/*"))
+        return
+    assert not (work.folder / "profile").exists()
+    for rank in (0, 1):
+        run = work.run_of(f"rank{rank}/profile")
+        assert [worker.rank for worker in run.workers] == [rank]
+        assert run.run_id == f"slurm-{job}.0"
+
+
+# ---- another user ---------------------------------------------------------------
+
+# Told as by TELLING, in C: the package may be out of that user's reach. Rank 1 is killed at last.
+OF_ANOTHER_USER = r"""
+#include <fcntl.h>
+#include <lineprofiler.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(void)
+{
+    char name[32];
+    int rank = atoi(getenv("SLURM_PROCID"));
+    snprintf(name, sizeof name, "told.%d.0", rank);
+    int told = open(name, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    lp_profiler *profiler = lp_open(&(lp_options){.run_dir = "profile", .role = "trainer"});
+    if (!profiler || told < 0) {
+        fprintf(stderr, "%s\n", lp_error_message());
+        return 1;
+    }
+    for (int step = 0; step < 100; step++) {
+        {
+            LP_PHASE("step");
+            LP_COUNT("samples", 32);
+        }
+        if (write(told, ".", 1) != 1 || (step == 49 && lp_snapshot(profiler) != 0))
+            return 1;
+    }
+    if (rank == 1)
+        raise(SIGKILL);
+    lp_close(profiler);
+    return 0;
+}
+"""
+
+
+def test_srun_as_nobody(jobs: Cluster, folder_of_nobody: Path) -> None:
+    """Files and images are that user's; of an image root says nothing, and its owner all."""
+    source = folder_of_nobody / "train.c"
+    source.write_text(OF_ANOTHER_USER)
+    program = compile_program(source, jobs.env)
+    command = native.command(jobs.env)
+    as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    tried = run([*as_nobody, command, "--version"], folder_of_nobody, jobs.env, status=None)
+    if tried.returncode != 0:
+        pytest.skip(f"nobody may not run what was built here: {tried.stdout}")
+    srun = [*as_nobody, "srun", "-K0", "--nodes=2", "--ntasks=2", program]
+    assert "Killed" in run(srun, folder_of_nobody, jobs.env, status=None).stdout
+    profile = folder_of_nobody / "profile"
+    made = [profile, *profile.rglob("*")]
+    assert {(path.stat().st_uid, path.stat().st_mode & 0o022) for path in made} == {(NOBODY, 0)}
+    [image] = images_of(folder_of_nobody, NOBODY)
+    assert [path.stat().st_uid for path in (image, image.parent)] == [NOBODY] * 2
+    assert [path.stat().st_mode & 0o777 for path in (image, image.parent)] == [0o600, 0o700]
+
+    by_root = merge_run(profile)
+    assert {worker.rank: worker.closed for worker in by_root.workers} == {0: True, 1: False}
+    assert by_root.tree[("step",)].calls == 150, "of rank 1 what it had written"
+    assert images_of(folder_of_nobody, NOBODY) == [image]
+    report = run([*as_nobody, command, "report", "profile"], folder_of_nobody, jobs.env).stdout
+    assert re.search(r"trainer rank 1, pid \d+ on n\d ended\s+without\s+close", report)
+    assert images_of(folder_of_nobody, NOBODY) == []
+    merged = merge_run(profile)
+    Told(folder_of_nobody).assert_nothing_lost(merged, "profile", 2)
+    assert merged.tree[("step",)].calls == 200
 
 
 # ---- clocks ----------------------------------------------------------------
