@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import open_mpi, slurm
+from launchers import hosts, open_mpi, slurm
+from launchers.hosts import Hosts
 from launchers.open_mpi import OpenMpi
 from launchers.processes import end_marked, environment, marked, run
 from launchers.programs import Told
@@ -200,3 +201,25 @@ def mpi(request: pytest.FixtureRequest, env: dict[str, str]) -> OpenMpi:
     if tried.returncode != 0:
         pytest.skip(f"mpirun does not start anything here: {tried.stderr.strip()[-300:]}")
     return made
+
+
+@pytest.fixture
+def two_hosts(folder: Path, mark: str) -> Iterator[Hosts]:
+    """Return two hosts of the test's own."""
+    reason = hosts.why_not()
+    if reason:
+        pytest.skip(reason)
+    made = Hosts(folder, environment(mark))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def mpi_of_system(env: dict[str, str]) -> OpenMpi:
+    mpirun = open_mpi.of_system()
+    if mpirun is None:
+        pytest.skip("no mpirun here (Debian: openmpi-bin libopenmpi-dev)")
+    return OpenMpi(mpirun, env)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from launchers.hosts import NAMES, NETWORK, Hosts
 from launchers.native import compile_program
 from launchers.processes import run
 
@@ -36,6 +37,15 @@ def version(mpirun: Path) -> int:
     said = subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout
     found = re.search(r"\(Open MPI\) (\d+)", said)
     return int(found[1]) if found else 0
+
+
+def over(hosts: Hosts, ranks_each: int) -> list[str]:
+    """Return options of Open MPI 4 for so many ranks on each of the hosts."""
+    named = ",".join(f"{name}:{ranks_each}" for name in NAMES)
+    agent = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(hosts.agent)]
+    network = f"{NETWORK}.0/24"
+    ways = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", network]
+    return ["--host", named, *agent, *ways, "--mca", "oob_tcp_if_include", network]
 
 
 class OpenMpi:

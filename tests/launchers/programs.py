@@ -8,7 +8,8 @@ from pathlib import Path
 from launchers.processes import wait_until
 from lineprofiler.run import Run, Worker
 
-RANK = 'int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("SLURM_PROCID") or 0)'
+RANK = """int(next((os.environ[name] for name in (
+    "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID") if name in os.environ), 0))"""
 
 # Enters phases until somebody ends it, and tells each entry that has ended by a byte of a file.
 TELLING = f"""\

@@ -1,20 +1,24 @@
-"""Open MPI, started for real: ranks in C and Python, MPI_Abort, kills. See open-mpi.md."""
+"""Open MPI, started for real: ranks in C and Python, hosts, MPI_Abort, kills. See open-mpi.md."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from launchers import open_mpi
 from launchers.conftest import Work
-from launchers.open_mpi import OpenMpi
-from launchers.processes import end_marked, environment, run, wait_until
-from launchers.programs import SHORT, TELLING, rank_of
+from launchers.hosts import Hosts
+from launchers.open_mpi import OpenMpi, over
+from launchers.processes import PATIENCE_S, end_marked, environment, run, wait_until
+from launchers.programs import SHORT, TELLING, rank_of, steps_in
 from launchers.slurm import Cluster
 from lineprofiler.accounting import merge_run
 
@@ -24,16 +28,27 @@ RING = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static double work(int rounds)
+static int asked_for(char **argv, const char *what)
+{
+    while (*argv && strcmp(*argv, what) != 0)
+        argv++;
+    return *argv != NULL;
+}
+
+static double work(int times, int rest)
 {
     volatile double x = 1;
-    for (int i = 0; i < rounds * 1000; i++)
+    if (rest)
+        return usleep(times * 20000);
+    for (int i = 0; i < times * 100000; i++)
         x = x * 0.999 + i;
     return x;
 }
 
-/* ring STEPS [abort]: rank 5 has three times the work of the others; or rank 1 gives up. */
+/* ring STEPS [rest] [abort]: rank 5 has three times the work of the others, or rests ten times as
+   long, so that it matters little how many cores there are. In the end rank 1 gives up. */
 int main(int argc, char **argv)
 {
     int rank, size, steps = atoi(argv[1]);
@@ -45,19 +60,20 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", lp_error_message());
         return 1;
     }
+    int rest = asked_for(argv, "rest"), slow = rest ? 10 : 3;
     for (int step = 0; step < steps; step++) {
         LP_PHASE("step");
         double mine, sum;
         {
             LP_PHASE("compute");
-            mine = work(rank == 5 ? 300 : 100);
+            mine = work(rank == 5 ? slow : 1, rest);
         }
         {
             LP_PHASE("reduce");
             MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         }
         LP_COUNT("cells", 100);
-        if (argc > 2 && strcmp(argv[2], "abort") == 0 && rank == 1 && step == steps - 1)
+        if (asked_for(argv, "abort") && rank == 1 && step == steps - 1)
             MPI_Abort(MPI_COMM_WORLD, 7);
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -244,6 +260,95 @@ def test_mpirun_killed_F7(mpi: OpenMpi, work: Work) -> None:
     run = work.run_of()
     work.told.assert_nothing_lost(run, "profile", 4)
     assert not run.live
+
+
+# ---- two hosts -------------------------------------------------------------
+
+
+def start_over(
+    mpi: OpenMpi, hosts: Hosts, folder: Path, *program: str | Path
+) -> subprocess.Popen[bytes]:
+    """Start four ranks on each host, from the first one."""
+    command = mpi.command(8, *program)
+    command[1:1] = over(hosts, 4)
+    with (folder / "mpirun.out").open("wb") as out:
+        return subprocess.Popen(
+            [hosts.agent, "hostA", shlex.join(command)],
+            cwd=folder,
+            env=mpi.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def run_over(mpi: OpenMpi, hosts: Hosts, folder: Path, *program: str | Path) -> int:
+    with start_over(mpi, hosts, folder, *program) as launched:
+        return launched.wait(PATIENCE_S)
+
+
+def test_two_hosts_and_a_slow_rank_MN07(
+    mpi_of_system: OpenMpi, two_hosts: Hosts, work: Work
+) -> None:
+    ring = mpi_of_system.compile(work.write("ring.c", RING))
+    status = run_over(mpi_of_system, two_hosts, work.folder, ring, "20", "rest")
+    assert status == 0, (work.folder / "mpirun.out").read_text()
+    run = work.run_of()
+    assert not run.superseded
+    assert ranks_of(work) == list(range(8))
+    assert (
+        sorted((worker.host, worker.closed) for worker in run.workers)
+        == [("hostA", True)] * 4 + [("hostB", True)] * 4
+    )
+    assert run.tree[("step", "compute")].calls == 160
+    report = re.sub(r"\s+", " ", work.report())
+    assert f"Hosts hostA, hostB (2 nodes) Run {run.run_id}" in report
+    host = next(worker.host for worker in run.workers if worker.rank == 5)
+    named = rf"SLOWER THAN THE OTHERS - rank 5 on {host} takes [\d.]+x the median process"
+    assert re.search(rf"{named} in step/compute", report)
+
+
+def report_on(hosts: Hosts, host: str, work: Work) -> str:
+    """Make a report where it sees what the dead have left; return its caveats as one line."""
+    text = run([hosts.agent, host, "lineprofiler report profile"], work.folder, work.env).stdout
+    return re.sub(r"\s+", " ", text.partition("\nCAVEATS\n")[2])
+
+
+def test_a_rank_aborts_and_two_hosts_end_F7(
+    mpi_of_system: OpenMpi, two_hosts: Hosts, work: Work
+) -> None:
+    """What a rank has left in the memory of its host is read by a report on that host."""
+    ring = mpi_of_system.compile(work.write("ring.c", RING))
+    assert run_over(mpi_of_system, two_hosts, work.folder, ring, "10", "rest", "abort") == 7
+    report_on(two_hosts, "hostA", work)
+    report_on(two_hosts, "hostB", work)
+    assert ranks_of(work) == list(range(8))
+    merged = work.run_of()
+    assert merged.tree[("step", "compute")].calls == 80
+    for worker in merged.workers:
+        assert not worker.closed
+        assert f"solver rank {worker.rank}, pid {worker.pid} on {worker.host}" in work.caveats()
+
+
+def test_a_host_dies_F7(mpi_of_system: OpenMpi, two_hosts: Hosts, work: Work) -> None:
+    """Of its ranks there is the last flush, of the others all; each is named."""
+    work.write("train.py", TELLING.replace("Profiler(", "Profiler(snapshot_interval_s=0.1, ", 1))
+    with start_over(mpi_of_system, two_hosts, work.folder, "python", "train.py") as launched:
+        work.told.wait(8, steps=100)
+        workers = work.folder / "profile" / "workers"
+        wait_until(lambda: len(list(workers.glob("*/*.json"))) == 8, "all have flushed")
+        two_hosts.kill("hostB", work.mark)
+        assert launched.wait(PATIENCE_S) != 0
+    caveats = report_on(two_hosts, "hostA", work)
+    merged = work.run_of()
+    assert ranks_of(work) == list(range(8))
+    for worker in merged.workers:
+        assert worker.rank is not None
+        assert f"trainer rank {worker.rank}, pid {worker.pid} on {worker.host}" in caveats
+        told = work.told.steps(worker.rank)
+        calls = steps_in(work.folder / "profile" / worker.path)[0]
+        assert calls <= told + 1
+        assert worker.host == "hostB" or calls >= told, f"rank {worker.rank}"
 
 
 def test_the_environment_of_tests_is_clean() -> None:

@@ -10,6 +10,7 @@ text                           lines that were printed. A word with a digit, or 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -80,3 +81,11 @@ def test_open_mpi(work: Work) -> None:
     work.write("lineprofiler", f'#!/bin/sh\nexec {python}/lineprofiler "$@"\n')
     env = {**mpi.env, **here, "PATH": f"{work.folder}:{path}", "LD_LIBRARY_PATH": libraries}
     play("open-mpi.md", work, env)
+
+
+def test_mpich(work: Work) -> None:
+    hydra = shutil.which("mpiexec.hydra", path="/usr/bin:/usr/local/bin")
+    if hydra is None:
+        pytest.skip("no mpiexec.hydra here (Debian: mpich)")
+    work.write("mpiexec", f'#!/bin/sh\nexec {hydra} "$@"\n')
+    play("mpich.md", work, {**work.env, "PATH": f"{work.folder}:{work.env['PATH']}"})
