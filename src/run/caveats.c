@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "run/room.h"
+#include "run/skew.h"
 
 #define SUSPENDED_LEAST_NS 1000000000u
 
@@ -109,20 +110,36 @@ static size_t count_boots(const struct lp_run *run)
 }
 
 /* Workers are sorted by host, so that two boots show side by side. */
+static void add_skew(struct lp_run_line *line, const struct lp_run_skew *skew)
+{
+    lp_run_line_add(line, ", and these differ: that of ");
+    lp_run_line_text(line, lp_text_span(&skew->ahead->host));
+    lp_run_line_add(line, " is ahead of that of ");
+    lp_run_line_text(line, lp_text_span(&skew->behind->host));
+    lp_run_line_add(line, " by about ");
+    lp_run_line_duration(line, skew->by_ns);
+    lp_run_line_add(line, " (estimated by the stamps of the file server, to ");
+    lp_run_line_duration(line, skew->give_ns);
+    lp_run_line_add(line, "); what came first on different ones, and how long the run took, may be wrong by as much");
+}
+
 static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
     if (count_boots(run) < 2)
         return;
-    if (run->n_hosts == 1)
+    if (run->n_hosts == 1) {
         lp_run_line_add(&line, "the host restarted while the run lasted: when things began is by its wall clock; "
                                "durations of phases are not affected");
-    else
-        lp_run_line_add(
-            &line,
-            "%zu hosts keep time, each by its own clock: what came first on different ones is no surer than "
-            "those clocks agree; durations of phases are not affected",
-            run->n_hosts);
+    } else {
+        struct lp_run_skew skew = lp_run_skew(run);
+        lp_run_line_add(&line, "%zu hosts keep time, each by its own clock", run->n_hosts);
+        if (skew.by_ns)
+            add_skew(&line, &skew);
+        else
+            lp_run_line_add(&line, ": what came first on different ones is no surer than those clocks agree");
+        lp_run_line_add(&line, "; durations of phases are not affected");
+    }
     lp_run_caveat_add(list, "host_clocks", &line);
 }
 

@@ -141,6 +141,21 @@ static int parse_stamp(const json_t *json, const char *key, struct lp_run_stamp 
     return 0;
 }
 
+static int parse_folder_clock(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
+{
+    json_t *clock = json_object_get(json, "folder_clock");
+    document->folder_clock = (struct lp_run_folder_clock){0};
+    if (!clock || json_is_null(clock))
+        return 0;
+    if (lp_run_field_object(json, "folder_clock", &clock, fault) < 0)
+        return -1;
+    if (lp_run_field_count(clock, "before_ns", 0, &document->folder_clock.before_ns, fault) < 0 ||
+        lp_run_field_count(clock, "stamped_ns", 0, &document->folder_clock.stamped_ns, fault) < 0 ||
+        lp_run_field_count(clock, "after_ns", 0, &document->folder_clock.after_ns, fault) < 0)
+        return lp_run_fault_within(fault, "folder_clock.");
+    return 0;
+}
+
 static int parse_end(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     json_t *ended = json_object_get(json, "ended");
@@ -160,7 +175,7 @@ static int parse_state(struct lp_run_document *document, const json_t *json, str
 {
     json_t *clock;
     if (parse_stamp(json, "started", &document->started, fault) < 0 ||
-        parse_stamp(json, "written", &document->written, fault) < 0)
+        parse_stamp(json, "written", &document->written, fault) < 0 || parse_folder_clock(document, json, fault) < 0)
         return -1;
     if (document->written.monotonic_ns < document->started.monotonic_ns)
         return lp_run_fault_set(fault, "written.monotonic_ns: before started");

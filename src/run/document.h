@@ -75,6 +75,7 @@ struct lp_run_document {
     uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
     int64_t rank, world_size; /* -1: none */
     struct lp_run_stamp started, written;
+    struct lp_run_folder_clock folder_clock;
     double snapshot_interval_s;           /* -1: none */
     uint64_t samples_taken, samples_lost; /* UINT64_MAX: not said. */
     uint64_t flush;

@@ -172,6 +172,7 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .world_size = document->world_size,
         .started = document->started,
         .written = document->written,
+        .folder_clock = document->folder_clock,
         .snapshot_interval_s = document->snapshot_interval_s,
         .flush = document->flush,
         .machine = document->machine,

@@ -126,6 +126,12 @@ struct lp_run_stamp {
     uint64_t realtime_ns, monotonic_ns, boottime_ns;
 };
 
+/* When a worker's file was made: by its host's wall clock before and after, and between them by whoever stamps files in
+   the run directory. stamped_ns 0: not known. */
+struct lp_run_folder_clock {
+    uint64_t before_ns, stamped_ns, after_ns;
+};
+
 struct lp_run_trouble {
     struct lp_text name;
     uint64_t count;
@@ -162,6 +168,7 @@ struct lp_run_worker {
     int64_t pid, parent_pid;
     int64_t rank, world_size; /* -1: none */
     struct lp_run_stamp started, written;
+    struct lp_run_folder_clock folder_clock;
     double snapshot_interval_s; /* negative: no periodic flush */
     uint64_t flush;
     struct lp_run_machine machine;
@@ -268,7 +275,7 @@ struct lp_run_superseded {
      saturated       sums at the limit of their type
      samples         samples, or files of them, that could not be used
      dropped         intervals between samples that are in no sum
-     host_clocks     hosts, or boots of one, whose clocks need not agree
+     host_clocks     hosts, or boots of one, whose clocks need not agree, or are seen to differ
    Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
     const char *kind;

@@ -607,8 +607,25 @@ static void emit_end(struct lp_emit *emit, const struct lp_header *header)
     lp_emit_close(emit, '}');
 }
 
+static void emit_folder_clock(struct lp_emit *emit, const struct lp_folder_clock *clock)
+{
+    lp_emit_key(emit, "folder_clock");
+    if (!clock || !clock->stamped_ns) {
+        lp_emit_null(emit);
+        return;
+    }
+    lp_emit_open(emit, '{');
+    lp_emit_key(emit, "before_ns");
+    lp_emit_u64(emit, clock->before_ns);
+    lp_emit_key(emit, "stamped_ns");
+    lp_emit_u64(emit, clock->stamped_ns);
+    lp_emit_key(emit, "after_ns");
+    lp_emit_u64(emit, clock->after_ns);
+    lp_emit_close(emit, '}');
+}
+
 void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
-                      enum lp_document_owner owner)
+                      const struct lp_folder_clock *clock, enum lp_document_owner owner)
 {
     static const char opening[] = "{\"format\":\"lineprofiler-worker\",\"version\":1,\n";
     const struct lp_header *header = lp_view_header(view);
@@ -621,6 +638,7 @@ void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const st
     emit->comma = facts != NULL;
     lp_emit_newline(emit);
     lp_emit_stamp(emit, "written", written);
+    emit_folder_clock(emit, clock);
     lp_emit_key(emit, "state");
     lp_emit_string(emit, GET(header->closed) ? "closed" : "running");
     lp_emit_key(emit, "ended");

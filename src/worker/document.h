@@ -14,8 +14,14 @@
    scheduler's figures in /proc (behind by up to a tick for a thread that runs), or nowhere. */
 enum lp_document_owner { LP_OWNER_SELF, LP_OWNER_ALIVE, LP_OWNER_GONE };
 
-/* Open entries are settled at written.monotonic_ns. */
+/* When the document's file was made: by this host's wall clock before and after, and in between by whoever stamps files
+   in that folder, which for a shared one is the file server. stamped_ns 0: there is no file, or no stamp. */
+struct lp_folder_clock {
+    uint64_t before_ns, stamped_ns, after_ns;
+};
+
+/* Open entries are settled at written.monotonic_ns. clock may be NULL. */
 void lp_document_emit(struct lp_emit *emit, const struct lp_view *view, const struct lp_stamp *written,
-                      enum lp_document_owner owner);
+                      const struct lp_folder_clock *clock, enum lp_document_owner owner);
 
 #endif

@@ -209,7 +209,7 @@ char *lp_worker_document(struct lp_worker *worker, size_t *len)
     take_troubles(header);
     lp_emit_init(&emit, lp_buffer_put, &text);
     lp_view_own(&view, &worker->recorder.image);
-    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
+    lp_document_emit(&emit, &view, &now, NULL, LP_OWNER_SELF);
     pthread_mutex_unlock(&worker->shown);
     if (lp_emit_end(&emit) != 0) {
         free(text.bytes);

@@ -27,7 +27,7 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
     int result = 0;
     snprintf(path, sizeof path, "%s/%.255s", search->folder, file);
     lp_emit_init(&emit, lp_buffer_put, &text);
-    lp_document_emit(&emit, view, &seen, lives ? LP_OWNER_ALIVE : LP_OWNER_GONE);
+    lp_document_emit(&emit, view, &seen, NULL, lives ? LP_OWNER_ALIVE : LP_OWNER_GONE);
     if (lp_emit_end(&emit) == 0 && lp_image_worker(view, file, worker, sizeof worker)) {
         image.document = text.bytes;
         image.len = text.len;

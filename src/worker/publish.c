@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "process/stamp.h"
+
 #define FILE_NAME_BYTES 320
 
 static const char *const suffixes[] = {[LP_PUBLISH_OWNER] = ".json.tmp", [LP_PUBLISH_ADOPTER] = ".json.adopted.tmp"};
@@ -92,11 +94,11 @@ int lp_publish_open(const char *run_dir, const char *below, bool make)
 }
 
 static int write_document(int fd, const struct lp_view *view, const struct lp_stamp *written,
-                          enum lp_document_owner owner)
+                          const struct lp_folder_clock *clock, enum lp_document_owner owner)
 {
     struct lp_emit emit;
     lp_emit_init(&emit, lp_write_all, &fd);
-    lp_document_emit(&emit, view, written, owner);
+    lp_document_emit(&emit, view, written, clock, owner);
     return lp_emit_end(&emit) == 0 ? fsync(fd) : -1;
 }
 
@@ -116,16 +118,30 @@ static int make_temporary(int folder, const char *name)
     return openat(folder, name, flags, 0666);
 }
 
+/* The same, and by which clock the file was stamped: not the time of its last change, which a client may set. A file
+   server has told it when it made the file, so that it is not asked again. */
+static int make_stamped(int folder, const char *name, struct lp_folder_clock *clock)
+{
+    struct stat st;
+    clock->before_ns = lp_stamp_now().realtime_ns;
+    int fd = make_temporary(folder, name);
+    bool stamped = fd >= 0 && fstat(fd, &st) == 0 && st.st_ctim.tv_sec > 0;
+    clock->after_ns = lp_stamp_now().realtime_ns;
+    clock->stamped_ns = stamped ? (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec : 0;
+    return fd;
+}
+
 int lp_publish(int folder, const char *worker, enum lp_publisher publisher, const struct lp_view *view,
                const struct lp_stamp *written, enum lp_document_owner owner)
 {
     char name[FILE_NAME_BYTES], temporary[FILE_NAME_BYTES];
     snprintf(name, sizeof name, "%.255s.json", worker);
     temporary_name(temporary, worker, publisher);
-    int fd = make_temporary(folder, temporary);
+    struct lp_folder_clock clock;
+    int fd = make_stamped(folder, temporary, &clock);
     if (fd < 0)
         return -1;
-    int failed = write_document(fd, view, written, owner);
+    int failed = write_document(fd, view, written, &clock, owner);
     int why = errno;
     if (close(fd) != 0 && !failed) {
         failed = -1;

@@ -44,7 +44,7 @@ static void show(const struct lp_view *view, enum lp_document_owner owner)
     struct lp_run_fault fault = {0};
     struct lp_buffer text = {0};
     lp_emit_init(&emit, put_bounded, &text);
-    lp_document_emit(&emit, view, &now, owner);
+    lp_document_emit(&emit, view, &now, NULL, owner);
     if (lp_emit_end(&emit) == 0 && lp_run_document_parse(&document, text.bytes, text.len, &fault) != 0 &&
         fault.text[0] == '\0')
         abort(); /* refused without a reason */

@@ -94,7 +94,7 @@ static uint64_t show(int fd)
     if (lp_view_foreign(&view, fd) != 0)
         return 0;
     lp_emit_init(&emit, swallow, &sink);
-    lp_document_emit(&emit, &view, &now, LP_OWNER_GONE);
+    lp_document_emit(&emit, &view, &now, NULL, LP_OWNER_GONE);
     assert_int_equal(lp_emit_end(&emit), 0);
     lp_view_release(&view);
     return sink.taken;

@@ -392,6 +392,96 @@ static void test_clocks_of_several_hosts_CK04(void **state)
     lp_run_free(run);
 }
 
+/* Made by a host that is so far ahead of the file server, whose answer took 10 ms. */
+#define FOLDER_CLOCK(before, stamped, after)                                                                           \
+    "\"folder_clock\":{\"before_ns\":" before ",\"stamped_ns\":" stamped ",\"after_ns\":" after "},"
+#define RIGHT FOLDER_CLOCK("1785000000000000000", "1785000000005000001", "1785000000010000000")
+#define AHEAD FOLDER_CLOCK("1785000045000000000", "1785000000005000001", "1785000045010000000")
+#define BEHIND FOLDER_CLOCK("1784999400000000000", "1785000000005000001", "1784999400010000000")
+#define IN_SECONDS FOLDER_CLOCK("1785000045000000000", "1785000000000000000", "1785000045010000000")
+#define SLOW FOLDER_CLOCK("1785000000000000000", "1785000000005000001", "1785000100010000000")
+#define BACKWARDS FOLDER_CLOCK("1785000045000000000", "1785000000005000001", "1785000035010000000")
+
+static const char agree_or_not[] = "2 hosts keep time, each by its own clock: what came first on different ones is no "
+                                   "surer than those clocks agree; durations of phases are not affected";
+
+static void assert_clocks(const char *of_a, const char *of_b, const char *expected)
+{
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .host = "a", .boot_id = "1", .facts = of_a},
+        {.worker = "w_r1_2_00000002", .host = "b", .boot_id = "2", .facts = of_b},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "host_clocks", expected);
+    lp_run_free(run);
+}
+
+static void test_clocks_that_are_seen_to_differ_CK04(void **state)
+{
+    (void)state;
+    assert_clocks(
+        RIGHT, AHEAD,
+        "2 hosts keep time, each by its own clock, and these differ: that of b is ahead of that of a by about "
+        "45.0s (estimated by the stamps of the file server, to 30.0ms); what came first on different ones, and "
+        "how long the run took, may be wrong by as much; durations of phases are not affected");
+    assert_clocks(
+        RIGHT, BEHIND,
+        "2 hosts keep time, each by its own clock, and these differ: that of a is ahead of that of b by about "
+        "10m (estimated by the stamps of the file server, to 30.0ms); what came first on different ones, "
+        "and how long the run took, may be wrong by as much; durations of phases are not affected");
+    assert_clocks(
+        RIGHT, IN_SECONDS,
+        "2 hosts keep time, each by its own clock, and these differ: that of b is ahead of that of a by about "
+        "44.0s (estimated by the stamps of the file server, to 1.0s); what came first on different ones, and "
+        "how long the run took, may be wrong by as much; durations of phases are not affected");
+}
+
+/* That they agree is never said: a host may stamp files by its own clock. */
+static void test_clocks_of_which_nothing_is_seen_CK04(void **state)
+{
+    (void)state;
+    assert_clocks("", AHEAD, agree_or_not);
+    assert_clocks(RIGHT, RIGHT, agree_or_not);
+    assert_clocks(RIGHT, "\"folder_clock\":null,", agree_or_not);
+    assert_clocks(RIGHT, SLOW, agree_or_not);
+    assert_clocks(RIGHT, BACKWARDS, agree_or_not);
+}
+
+/* The best of a host's workers is believed, and the two hosts furthest apart are named. */
+static void test_clocks_of_many_hosts_CK04(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .host = "a", .boot_id = "1", .facts = SLOW},
+        {.worker = "w_r1_1_00000002", .host = "a", .boot_id = "1", .facts = AHEAD},
+        {.worker = "w_r1_2_00000003", .host = "b", .boot_id = "2", .facts = RIGHT},
+        {.worker = "w_r1_2_00000004", .host = "c", .boot_id = "3", .facts = BEHIND},
+    };
+    const char *text = "";
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(count_caveats(run, "host_clocks", &text), 1);
+    assert_non_null(strstr(text, "3 hosts keep time, each by its own clock, and these differ: that of a is ahead of "
+                                 "that of c by about 10m 45s (estimated"));
+    lp_run_free(run);
+}
+
+/* Who seems to have been silent for as long as the clocks differ may have been on time. */
+static void test_silence_that_the_clocks_explain_CK04(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .host = "a", .boot_id = "1", .written_s = 700, .facts = RIGHT},
+        {.worker = "w_r1_2_00000002", .host = "b", .boot_id = "2", .state = "running", .facts = BEHIND},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_false(run->workers[1].stale);
+    lp_run_free(run);
+    specs[1].facts = "";
+    run = LOAD(specs);
+    assert_true(run->workers[1].stale);
+    lp_run_free(run);
+}
+
 static void test_a_suspended_host_CK02(void **state)
 {
     (void)state;
@@ -459,6 +549,10 @@ int main(void)
         TEST(test_a_trouble_of_many_workers),
         TEST(test_private_images),
         TEST(test_clocks_of_several_hosts_CK04),
+        TEST(test_clocks_that_are_seen_to_differ_CK04),
+        TEST(test_clocks_of_which_nothing_is_seen_CK04),
+        TEST(test_clocks_of_many_hosts_CK04),
+        TEST(test_silence_that_the_clocks_explain_CK04),
         TEST(test_a_suspended_host_CK02),
         TEST(test_saturated_sums),
         TEST(test_names_do_not_break_the_line_NM01),

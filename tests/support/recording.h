@@ -104,7 +104,7 @@ static inline json_t *document_of_view(const struct lp_view *view, bool own)
     struct lp_emit emit;
     struct lp_stamp now = lp_stamp_now();
     lp_emit_init(&emit, lp_buffer_put, &text);
-    lp_document_emit(&emit, view, &now, own ? LP_OWNER_SELF : LP_OWNER_GONE);
+    lp_document_emit(&emit, view, &now, NULL, own ? LP_OWNER_SELF : LP_OWNER_GONE);
     assert_int_equal(lp_emit_end(&emit), 0);
     json_t *document = json_of(text.bytes, text.len);
     free(text.bytes);

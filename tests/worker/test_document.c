@@ -34,7 +34,7 @@ static void assert_is_accepted(struct recording *recording)
     atomic_store(&header->closed, 1);
     lp_view_own(&view, image);
     lp_emit_init(&emit, lp_buffer_put, &text);
-    lp_document_emit(&emit, &view, &now, LP_OWNER_SELF);
+    lp_document_emit(&emit, &view, &now, NULL, LP_OWNER_SELF);
     assert_int_equal(lp_emit_end(&emit), 0);
     if (lp_run_document_parse(&document, text.bytes, text.len, &fault) != 0)
         print_error("%s\n", fault.text);
