@@ -55,6 +55,13 @@ static inline bool is_stamp(const json_t *value)
            is_count(json_object_get(value, "monotonic_ns")) && is_count(json_object_get(value, "boottime_ns"));
 }
 
+static inline bool is_folder_clock_or_null(const json_t *value)
+{
+    return json_is_null(value) ||
+           (json_object_size(value) == 3 && is_count(json_object_get(value, "before_ns")) &&
+            is_count(json_object_get(value, "stamped_ns")) && is_count(json_object_get(value, "after_ns")));
+}
+
 static inline bool is_count_or_null(const json_t *value)
 {
     return json_is_null(value) || is_count(value);
@@ -68,9 +75,9 @@ static inline const char *fault_of_document(const json_t *document)
         "pid",      "parent_pid", "host",    "rank",          "world_size",
         "launcher", "job",        "boot_id", "pid_namespace", "process_start_ticks",
         "library",  "runtime",    "command", "machine",       "run_id_origin",
-        "settings", "started",    "written", "state",         "ended",
-        "flush",    "clock",      "image",   "troubles",      "own_io",
-        "memory",   "samples",    "threads",
+        "settings", "started",    "written", "folder_clock",  "state",
+        "ended",    "flush",      "clock",   "image",         "troubles",
+        "own_io",   "memory",     "samples", "threads",
     };
     size_t i = 0, j;
     const char *key;
@@ -98,6 +105,8 @@ static inline const char *fault_of_document(const json_t *document)
             return counts[i];
     if (!is_stamp(json_object_get(document, "started")) || !is_stamp(json_object_get(document, "written")))
         return "stamps";
+    if (!is_folder_clock_or_null(json_object_get(document, "folder_clock")))
+        return "folder_clock";
     if (!is_count_or_null(json_object_get(document, "rank")) ||
         !is_count_or_null(json_object_get(document, "world_size")))
         return "rank";

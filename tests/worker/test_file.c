@@ -408,10 +408,34 @@ static void test_the_document_in_memory(void **state)
     free(text);
     assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
     text = lp_worker_document(worker, &len);
-    char *written = file_read(lp_worker_path(worker), NULL);
-    assert_string_equal(text, written); /* the last state */
+    document = json_of(text, len);
+    json_t *written = file_document(lp_worker_path(worker));
+    assert_true(json_is_null(json_object_get(document, "folder_clock")));
+    json_object_del(document, "folder_clock");
+    json_object_del(written, "folder_clock");
+    assert_true(json_equal(document, written)); /* the last state */
+    json_decref(document);
+    json_decref(written);
     free(text);
-    free(written);
+    lp_worker_free(worker);
+}
+
+/* A disk of this machine's own stamps files by the same clock. */
+static void test_the_clock_of_the_folder_CK04(void **state)
+{
+    struct lp_worker *worker = worker_open(folder);
+    (void)state;
+    worker_record(worker, "a");
+    uint64_t before_ns = lp_stamp_now().realtime_ns;
+    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
+    json_t *document = file_document(lp_worker_path(worker));
+    json_t *clock = json_object_get(document, "folder_clock");
+    assert_true(json_u64(clock, "before_ns", 0) >= before_ns);
+    assert_true(json_u64(clock, "after_ns", 0) >= json_u64(clock, "before_ns", 0));
+    assert_true(json_u64(clock, "after_ns", 0) <= lp_stamp_now().realtime_ns);
+    assert_true(json_u64(clock, "stamped_ns", 0) <= json_u64(clock, "after_ns", 0));
+    assert_true(json_u64(clock, "stamped_ns", 0) + UINT64_C(2000000000) >= before_ns);
+    json_decref(document);
     lp_worker_free(worker);
 }
 
@@ -430,6 +454,7 @@ int main(void)
         in_folder(test_a_folder_that_may_not_be_written),
         in_folder(test_a_limit_on_files_is_an_error_and_no_signal),
         in_folder(test_the_document_in_memory),
+        in_folder(test_the_clock_of_the_folder_CK04),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
