@@ -148,6 +148,12 @@ struct pidfd_info_v0 {
 #define PIDFD_GET_INFO_V0 _IOWR(0xFF, 11, struct pidfd_info_v0)
 #define PIDFD_INFO_EXIT_BIT 8u
 
+bool lp_process_has_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 || errno != ECHILD;
+}
+
 /* An older kernel takes the request and never answers. */
 bool lp_process_can_watch(void)
 {

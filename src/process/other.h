@@ -37,6 +37,9 @@ enum lp_process_maps lp_process_maps_file(uint64_t pid, dev_t device, ino_t inod
    afterwards. False if it lives, is no child, or was waited for. */
 bool lp_process_end_of_child(uint64_t pid, int *status);
 
+/* Whether this process has children that nobody has waited for yet, alive or not. Also true where that cannot be told. */
+bool lp_process_has_children(void);
+
 /* Watches how a child of this process ends, also one that somebody else waits for; needs Linux 6.15. */
 struct lp_process_watch {
     uint64_t pid;

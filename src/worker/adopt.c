@@ -27,6 +27,7 @@ struct adopting {
     const struct lp_adoption *wanted;
     struct lp_run_place run_dir;
     bool have_run_dir;
+    uint64_t pid; /* this process's */
     size_t adopted;
 };
 
@@ -133,14 +134,16 @@ static bool is_ours(const struct adopting *adopting, const struct lp_view *view)
     return adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
 }
 
-/* Asked before the lock is taken: who reads the image's run at that moment would have to pass it over. */
+/* Asked first, since most images may be others': of those as little is read as can be. And before the lock is taken: who
+   reads the image's run at that moment would have to pass it over. */
 static bool concerns_us(const struct adopting *adopting, const struct lp_header *header, int fd)
 {
     struct lp_view view;
-    if (header->parent_pid == (uint64_t)getpid() ||
+    if (header->parent_pid == adopting->pid ||
         (adopting->wanted->abandoned && silent_ns(header) >= HOUR_NS && may_be_asked(adopting, header)))
         return true;
-    if (lp_view_foreign(&view, fd) != 0)
+    if (!adopting->have_run_dir || !lp_image_may_belong(header, fd, &adopting->run_dir) ||
+        lp_view_foreign(&view, fd) != 0)
         return false;
     bool ours = is_ours(adopting, &view);
     lp_view_release(&view);
@@ -186,8 +189,8 @@ static int look_at(void *context, const struct lp_image_file *file)
             remove_unreadable(file);
         return 0;
     }
-    if (lp_owner_lives(&header, file->fd) || (wanted->largest && GET(header.used) > wanted->largest) ||
-        !concerns_us(adopting, &header, file->fd) || !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
+    if ((wanted->largest && GET(header.used) > wanted->largest) || !concerns_us(adopting, &header, file->fd) ||
+        lp_owner_lives(&header, file->fd) || !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
         return 0;
     note_end(&header, file->fd);
     if (lp_view_foreign(&view, file->fd) != 0)
@@ -199,7 +202,7 @@ static int look_at(void *context, const struct lp_image_file *file)
 
 size_t lp_adopt(const struct lp_adoption *adoption)
 {
-    struct adopting adopting = {.wanted = adoption};
+    struct adopting adopting = {.wanted = adoption, .pid = (uint64_t)getpid()};
     adopting.have_run_dir = lp_run_place_find(&adopting.run_dir, adoption->run_dir);
     lp_children_note();
     lp_images_walk(O_RDWR, look_at, &adopting);

@@ -34,15 +34,20 @@ static bool is_watched(const struct lp_process_ref *process)
     return false;
 }
 
+/* This process, as its children's images name it. */
+struct self {
+    uint64_t pid, pid_namespace;
+};
+
 static int look_at(void *context, const struct lp_image_file *file)
 {
     struct lp_header header;
-    uint64_t *pid_namespace = context;
+    const struct self *self = context;
     struct child *child = &children[n_children];
     if (n_children == CHILDREN)
         return 1;
     if (strlen(file->name) >= sizeof child->image || lp_view_peek(&header, file->fd) != 0 ||
-        header.parent_pid != (uint64_t)getpid() || header.pid_namespace != *pid_namespace)
+        header.parent_pid != self->pid || header.pid_namespace != self->pid_namespace)
         return 0;
     child->process = (struct lp_process_ref){header.pid, header.pid_namespace, header.process_start_ticks};
     if (is_watched(&child->process) || !lp_process_watch(&child->watch, header.pid))
@@ -80,6 +85,8 @@ static bool folder_has_changed(void)
 
 bool lp_children_may_be_new(void)
 {
+    if (!lp_process_has_children())
+        return false;
     pthread_mutex_lock(&lock);
     bool changed = folder_has_changed();
     pthread_mutex_unlock(&lock);
@@ -88,10 +95,10 @@ bool lp_children_may_be_new(void)
 
 void lp_children_look(void)
 {
-    uint64_t pid_namespace = lp_pid_namespace();
+    struct self self = {(uint64_t)getpid(), lp_pid_namespace()};
     pthread_mutex_lock(&lock);
-    if (pid_namespace != 0 && lp_process_can_watch() && !descriptors_are_scarce())
-        lp_images_walk(O_RDONLY, look_at, &pid_namespace);
+    if (self.pid_namespace != 0 && lp_process_can_watch() && !descriptors_are_scarce())
+        lp_images_walk(O_RDONLY, look_at, &self);
     pthread_mutex_unlock(&lock);
 }
 

@@ -14,7 +14,8 @@
 
 #include <stdbool.h>
 
-/* Whether an image came or went, so that there may be children to look for. Costs one stat(). */
+/* Whether this process has children, and an image came or went, so that there may be some to look for. Costs two system
+   calls. */
 bool lp_children_may_be_new(void);
 /* Looks for children whose images are new. */
 void lp_children_look(void);

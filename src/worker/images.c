@@ -40,9 +40,11 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
 static int look_at(void *context, const struct lp_image_file *file)
 {
     const struct search *search = context;
+    struct lp_header header;
     struct lp_view view;
     int result = 0;
-    if (lp_view_foreign(&view, file->fd) != 0)
+    if (lp_view_peek(&header, file->fd) != 0 || !lp_image_may_belong(&header, file->fd, &search->run_dir) ||
+        lp_view_foreign(&view, file->fd) != 0)
         return 0;
     if (lp_image_belongs(&view, &search->run_dir))
         result = hand_over(search, &view, file->name);

@@ -464,6 +464,8 @@ static bool is_wanted(const struct search *search, const struct lp_header *heade
 {
     char worker[256];
     struct lp_view view = {.fd = file->fd};
+    if (!lp_image_may_belong(header, file->fd, search->run_dir))
+        return false;
     lp_ref last = header->run_dir > header->worker ? header->run_dir : header->worker;
     size_t end = (size_t)last * LP_LINE + sizeof(struct lp_name) + PATH_MAX;
     bool early = end < BEGINNING_BYTES && (view.copy = aligned_alloc(LP_LINE, BEGINNING_BYTES));

@@ -79,6 +79,20 @@ bool lp_run_place_find(struct lp_run_place *place, const char *run_dir)
     return true;
 }
 
+bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place)
+{
+    char bytes[sizeof(struct lp_name) + sizeof place->path];
+    struct lp_name name;
+    size_t len = strlen(place->path), size = sizeof name + len;
+    if (place->inode != 0 && atomic_load(&header->run_dir_inode) == place->inode &&
+        atomic_load(&header->run_dir_device) == place->device)
+        return true;
+    if (pread(fd, bytes, size, (off_t)header->run_dir * LP_LINE) != (ssize_t)size)
+        return false;
+    memcpy(&name, bytes, sizeof name);
+    return name.len == len && memcmp(bytes + sizeof name, place->path, len) == 0;
+}
+
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place)
 {
     char path[PATH_MAX];

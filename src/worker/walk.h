@@ -40,5 +40,7 @@ bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
 /* Whether the image's run directory is this one, by whatever path. Asks no file system but that of this one: the server of
    another may not answer. */
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
+/* The same by the header of the image open at fd and little more: false if it certainly is not. */
+bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place);
 
 #endif

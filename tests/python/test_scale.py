@@ -102,12 +102,14 @@ Profiler
 """
 
 
-def calls_of(child: Child, tmp_path: Path, code: str, *args: object) -> Counter[str]:
+def calls_of(
+    child: Child, tmp_path: Path, code: str, *args: object, before: str = ""
+) -> Counter[str]:
     """Return how often a program made each system call, in all its threads."""
     out = tmp_path / "strace"
     tracer = ("strace", "-f", "-qq", "-c", "-U", "name,calls", "-o", str(out))
     # Where no other program's images are, of which a profiler that begins looks at each.
-    child.run(PRELUDE + code, *args, within=(*within(OWN_SHM), *tracer))
+    child.run(PRELUDE + code, *args, within=(*within(OWN_SHM + before), *tracer))
     counts: Counter[str] = Counter()
     for line in out.read_text().splitlines():
         if match := re.fullmatch(r"\s*(\w+)\s+(\d+)", line):
@@ -176,3 +178,36 @@ def test_a_start_does_not_depend_on_how_many_there_are_MN04(child: Child, tmp_pa
     crowded = calls_of(child, tmp_path, FLUSHES, run_dir, 1)
     print({name: crowded[name] - alone[name] for name in crowded if crowded[name] != alone[name]})
     assert abs(crowded.total() - alone.total()) < 100
+
+
+# A process of another run that dies, and 100 more like it.
+OTHERS_DEAD = """
+import os
+import signal
+import sys
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1], snapshot_interval_s=None, sample_interval_s=None)
+with profiler.phase("a"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+COPIES = """
+cd /dev/shm/lineprofiler-*
+for i in $(seq 100); do cp w_*_*.img w_copy$i.img; done
+cd "$OLDPWD"
+"""
+
+
+@pytest.mark.usefixtures("strace")
+def test_the_dead_of_other_runs_cost_an_ending_process_little(child: Child, tmp_path: Path) -> None:
+    """It looks whose each of them is, and no further."""
+    run_dir = tmp_path / "run"
+    program = tmp_path / "dying.py"
+    program.write_text(OTHERS_DEAD)
+    dying = f"\n{sys.executable} -P {program} {tmp_path}/other || true\n{COPIES}"
+    calls_of(child, tmp_path, FLUSHES, run_dir, 0)
+    alone = calls_of(child, tmp_path, FLUSHES, run_dir, 0)
+    crowded = calls_of(child, tmp_path, FLUSHES, run_dir, 0, before=dying)
+    added = {name: crowded[name] - alone[name] for name in crowded if crowded[name] != alone[name]}
+    print(added)
+    assert added["openat"] >= 100
+    assert crowded.total() - alone.total() <= 6 * 101 + 50
