@@ -7,8 +7,6 @@ from the first step of its body until the body ends.
 
 from __future__ import annotations
 
-import functools
-
 from lineprofiler import _core
 
 TYPE_CHECKING = False
@@ -43,22 +41,30 @@ def decorate(function: Callable[..., Any], enter: Enter) -> Callable[..., Any]:
         made = _generator(function, enter)
     else:
         made = _plain(function, enter)
+    import functools  # here, since it loads much, and many programs decorate nothing
+
     return functools.wraps(function)(made)
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name that a function's phase has by itself."""
     inner = function.__func__ if isinstance(function, staticmethod | classmethod) else function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
+    inner = _without_partial(inner)
     name = getattr(inner, "__name__", None)
     return name if isinstance(name, str) and name else type(inner).__name__
 
 
-def _flags(function: Callable[..., Any]) -> int:
-    """Return the flags of the code that a call runs, or of a callable object's __call__."""
+def _without_partial(function: Callable[..., Any]) -> Callable[..., Any]:
+    import functools
+
     while isinstance(function, functools.partial):
         function = function.func
+    return function
+
+
+def _flags(function: Callable[..., Any]) -> int:
+    """Return the flags of the code that a call runs, or of a callable object's __call__."""
+    function = _without_partial(function)
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is None:

@@ -9,7 +9,9 @@ changed; so they cannot be hashed where they hold lists and dicts. Their repr is
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+
+# The module itself, which the interpreter has loaded: collections would load much beside.
+from _collections_abc import Iterable, Iterator, Mapping
 
 from lineprofiler import _core, _nearest, usage
 from lineprofiler._record import _Frozen, _Record
