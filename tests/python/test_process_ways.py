@@ -607,3 +607,50 @@ def test_a_parent_that_forks_and_then_only_waits_is_flushed(child: Child, run_di
     [worker] = merge_run(run_dir).workers
     assert worker.closed
     assert worker.flush >= 3
+
+
+# Batches are loaded by two processes each, which are ended in both ways that there are: at the end
+# of the data, and with the iterator in the middle of it.
+LOADER = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch.utils.data
+from lineprofiler import accounting
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, i):
+        with accounting.phase("load"):
+            accounting.count("n")
+        return i
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        accounting.start(sys.argv[1], "trainer", snapshot_interval_s=0.05)
+    with accounting.phase("epoch"):
+        loader = torch.utils.data.DataLoader(Numbers(), batch_size=4, num_workers=2)
+        ended = iter(loader)
+        workers = list(ended._workers)
+        print(sum(int(batch.sum()) for batch in ended), flush=True)
+        cut_off = iter(loader)
+        workers += cut_off._workers
+        next(cut_off)
+        del ended, cut_off, loader
+    for worker in workers:
+        worker.join()
+    print([worker.exitcode for worker in workers])
+"""
+
+
+def test_a_data_loader_FK20(child: Child, run_dir: Path, finished: Finished) -> None:
+    pytest.importorskip("torch", reason="the package torch is not installed")
+    recorded, plain = child.run(LOADER, run_dir), child.run(LOADER)
+    assert (recorded.stdout, recorded.stderr) == (plain.stdout, plain.stderr)
+    run = finished(run_dir)
+    assert len(run.workers) in (4, 5), "one that was ended before it loaded anything is none"
+    assert run.tree[("epoch",)].calls == 1
+    [load] = [node for path, node in run.tree.items() if path[-1] == "load"]
+    assert load.calls == load.counters["n"]
+    assert 32 + 4 <= load.calls <= 64
