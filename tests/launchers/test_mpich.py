@@ -60,7 +60,7 @@ while len(list(pathlib.Path().glob("there.*"))) < 4 and time.monotonic() < deadl
 def test_one_rank_killed_F7(mpiexec: Path, work: Work) -> None:
     """The others are ended by mpiexec."""
     work.write("train.py", TELLING)
-    command = [mpiexec, "-n", "4", "python", "train.py"]
+    command = [str(mpiexec), "-n", "4", "python", "train.py"]
     env = {**work.env, "LINEPROFILER_RUN_ID": "job-77"}
     with (work.folder / "mpiexec.out").open("wb") as out:
         launched = subprocess.Popen(

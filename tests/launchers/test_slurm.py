@@ -436,10 +436,10 @@ def test_srun_as_nobody(jobs: Cluster, folder_of_nobody: Path) -> None:
     program = compile_program(source, jobs.env)
     command = native.command(jobs.env)
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    tried = run([*as_nobody, command, "--version"], folder_of_nobody, jobs.env, status=None)
+    tried = run([*as_nobody, str(command), "--version"], folder_of_nobody, jobs.env, status=None)
     if tried.returncode != 0:
         pytest.skip(f"nobody may not run what was built here: {tried.stdout}")
-    srun = [*as_nobody, "srun", "-K0", "--nodes=2", "--ntasks=2", program]
+    srun = [*as_nobody, "srun", "-K0", "--nodes=2", "--ntasks=2", str(program)]
     assert "Killed" in run(srun, folder_of_nobody, jobs.env, status=None).stdout
     profile = folder_of_nobody / "profile"
     made = [profile, *profile.rglob("*")]
@@ -452,7 +452,7 @@ def test_srun_as_nobody(jobs: Cluster, folder_of_nobody: Path) -> None:
     assert {worker.rank: worker.closed for worker in by_root.workers} == {0: True, 1: False}
     assert by_root.tree[("step",)].calls == 150, "of rank 1 what it had written"
     assert images_of(folder_of_nobody, NOBODY) == [image]
-    report = run([*as_nobody, command, "report", "profile"], folder_of_nobody, jobs.env).stdout
+    report = run([*as_nobody, str(command), "report", "profile"], folder_of_nobody, jobs.env).stdout
     assert re.search(r"trainer rank 1, pid \d+ on n\d ended\s+without\s+close", report)
     assert images_of(folder_of_nobody, NOBODY) == []
     merged = merge_run(profile)
