@@ -47,9 +47,9 @@ static bool is_of_other_boot(const struct lp_header *header)
 bool lp_owner_lives(const struct lp_header *header, int fd)
 {
     struct lp_process_ref owner = {header->pid, header->pid_namespace, header->process_start_ticks};
-    bool locked = lp_image_is_locked(fd, LP_LOCK_OWNER);
-    if (!locked && is_of_other_boot(header))
+    if (is_of_other_boot(header))
         return false;
+    bool locked = lp_image_is_locked(fd, LP_LOCK_OWNER);
     switch (lp_process_lives(&owner)) {
     case LP_PROCESS_LIVES:
         return locked || still_records(header, fd);

@@ -393,7 +393,8 @@ def test_a_working_directory_for_each_rank_E4(jobs: Cluster, work: Work, run_dir
 
 # ---- another user ---------------------------------------------------------------
 
-# Told as by TELLING, in C: the package may be out of that user's reach. Rank 1 is killed at last.
+# Told as by TELLING, in C: the package may be out of that user's reach. Rank 1 is killed when
+# rank 0 has ended, which else would write out what it left.
 OF_ANOTHER_USER = r"""
 #include <fcntl.h>
 #include <lineprofiler.h>
@@ -421,10 +422,12 @@ int main(void)
         if (write(told, ".", 1) != 1 || (step == 49 && lp_snapshot(profiler) != 0))
             return 1;
     }
+    while (rank == 1 && access("done", F_OK) != 0)
+        usleep(1000);
     if (rank == 1)
         raise(SIGKILL);
     lp_close(profiler);
-    return 0;
+    return close(open("done", O_WRONLY | O_CREAT, 0666));
 }
 """
 
