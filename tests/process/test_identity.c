@@ -231,6 +231,22 @@ static void test_cpu_of_a_thread_elsewhere(void **state)
     assert_false(lp_thread_cpu_read(0x7fffffff, 1, &cpu_ns));
 }
 
+/* A dead one counts until it is waited for, and is still there for the program to wait for. */
+static void test_whether_there_are_children(void **state)
+{
+    int status;
+    (void)state;
+    assert_false(lp_process_has_children());
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(lp_process_has_children());
+    assert_true(lp_process_has_children());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_false(lp_process_has_children());
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +258,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_boot_id),
         cmocka_unit_test(test_without_proc_nothing_is_guessed),
         cmocka_unit_test(test_cpu_of_a_thread_elsewhere),
+        cmocka_unit_test(test_whether_there_are_children),
     };
     if (argc > 1 && strcmp(argv[1], "command") == 0)
         return check_command(argc, argv);
