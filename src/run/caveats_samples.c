@@ -103,8 +103,13 @@ static const char *const reasons[LP_RUN_DROPS] = {
     [LP_DROP_ENORMOUS] = "too large to be true",
 };
 
-/* Adds what was dropped in workers that do have the figure. */
-static void collect(const struct lp_run *run, size_t offset, struct lp_run_intervals *sum,
+static bool has_no_io(const struct lp_run_samples *samples)
+{
+    return !samples->io.intervals[LP_LAYER_CHARS].used && !samples->io.intervals[LP_LAYER_BYTES].used;
+}
+
+/* Adds what was dropped in workers that do have the figure or, of I/O, that of the other layer. */
+static void collect(const struct lp_run *run, size_t offset, bool is_io, struct lp_run_intervals *sum,
                     struct lp_run_concerned *concerned)
 {
     for (size_t i = 0; i < run->n_workers; i++) {
@@ -113,7 +118,7 @@ static void collect(const struct lp_run *run, size_t offset, struct lp_run_inter
             continue;
         const struct lp_run_intervals *intervals = (const void *)((const char *)samples + offset);
         uint64_t dropped = lp_run_intervals_dropped(intervals);
-        if (!intervals->used || !dropped)
+        if (!dropped || (is_io ? has_no_io(samples) : !intervals->used))
             continue;
         lp_run_concern(concerned, &run->workers[i], dropped);
         for (unsigned drop = 0; drop < LP_RUN_DROPS; drop++)
@@ -139,13 +144,14 @@ static bool is_same(const struct lp_run_intervals *a, const struct lp_run_interv
     return true;
 }
 
-static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run *run, size_t offset, const char *what)
+static void caveat_dropped(struct lp_run_caveat_list *list, const struct lp_run *run, size_t offset, bool is_io,
+                           const char *what)
 {
     struct lp_run_line line = {0};
     struct lp_run_intervals sum = {0};
     struct lp_run_concerned concerned = {0};
     const char *separator = ": ";
-    collect(run, offset, &sum, &concerned);
+    collect(run, offset, is_io, &sum, &concerned);
     if (!concerned.n)
         return;
     uint64_t all = concerned.count + count_used(run, offset);
@@ -171,42 +177,33 @@ static void caveat_dropped_io(struct lp_run_caveat_list *list, const struct lp_r
     static const size_t bytes = offsetof(struct lp_run_samples, io.intervals[LP_LAYER_BYTES]);
     struct lp_run_intervals sums[LP_RUN_LAYERS] = {0};
     struct lp_run_concerned concerned[LP_RUN_LAYERS] = {0};
-    collect(run, chars, &sums[LP_LAYER_CHARS], &concerned[LP_LAYER_CHARS]);
-    collect(run, bytes, &sums[LP_LAYER_BYTES], &concerned[LP_LAYER_BYTES]);
+    collect(run, chars, true, &sums[LP_LAYER_CHARS], &concerned[LP_LAYER_CHARS]);
+    collect(run, bytes, true, &sums[LP_LAYER_BYTES], &concerned[LP_LAYER_BYTES]);
     if (is_same(&sums[LP_LAYER_CHARS], &sums[LP_LAYER_BYTES])) {
-        caveat_dropped(list, run, chars, "I/O");
+        caveat_dropped(list, run, chars, true, "I/O");
         return;
     }
-    caveat_dropped(list, run, chars, "I/O by system calls");
-    caveat_dropped(list, run, bytes, "I/O of block devices");
+    caveat_dropped(list, run, chars, true, "I/O by system calls");
+    caveat_dropped(list, run, bytes, true, "I/O of block devices");
 }
 
-/* Of workers with samples, but none of whose intervals has the figure. */
+/* Of workers with samples, but none of whose intervals has any of the figures. */
 static void caveat_unmeasured(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
-    static const char *const layers[1 << LP_RUN_LAYERS] = {
-        [1 << LP_LAYER_CHARS] = "I/O by system calls",
-        [1 << LP_LAYER_BYTES] = "I/O of block devices",
-        [1 << LP_LAYER_CHARS | 1 << LP_LAYER_BYTES] = "I/O",
-    };
-    struct lp_run_concerned concerned[1 << LP_RUN_LAYERS] = {0};
+    struct lp_run_line line = {0};
+    struct lp_run_concerned concerned = {0};
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_samples *samples = run->workers[i].samples;
-        unsigned unknown = 0;
-        for (unsigned layer = 0; layer < LP_RUN_LAYERS; layer++)
-            unknown |= samples && samples->rows > 1 && !samples->io.intervals[layer].used ? 1u << layer : 0;
-        lp_run_concern(&concerned[unknown], &run->workers[i], 1);
+        if (samples && samples->rows > 1 && has_no_io(samples))
+            lp_run_concern(&concerned, &run->workers[i], 1);
     }
-    for (unsigned unknown = 1; unknown < 1 << LP_RUN_LAYERS; unknown++) {
-        struct lp_run_line line = {0};
-        if (!concerned[unknown].n)
-            continue;
-        lp_run_line_add(&line, "%s could not be measured in %zu worker%s: in no figure of %s (", layers[unknown],
-                        concerned[unknown].n, lp_run_plural(concerned[unknown].n), layers[unknown]);
-        lp_run_line_concerned(&line, &concerned[unknown]);
-        lp_run_line_add(&line, ")");
-        lp_run_caveat_add(list, "dropped", &line);
-    }
+    if (!concerned.n)
+        return;
+    lp_run_line_add(&line, "I/O could not be measured in %zu worker%s: in no figure of I/O (", concerned.n,
+                    lp_run_plural(concerned.n));
+    lp_run_line_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, "dropped", &line);
 }
 
 void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_run *run)
@@ -218,5 +215,5 @@ void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_
     caveat_rows(list, run);
     caveat_unmeasured(list, run);
     caveat_dropped_io(list, run);
-    caveat_dropped(list, run, offsetof(struct lp_run_samples, cpu_ns.intervals), "CPU use");
+    caveat_dropped(list, run, offsetof(struct lp_run_samples, cpu_ns.intervals), false, "CPU use");
 }

@@ -220,7 +220,8 @@ class Expected:
     beyond: int = 0
     enormous: int = 0
     moved: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FLOWS, 0))
-    cached: int = 0
+    cached: int | None = None
+    """Of the intervals in which both layers are known; None without one."""
     used: dict[str, int] = field(default_factory=lambda: {"chars": 0, "bytes": 0})
     dropped: dict[str, int] = field(default_factory=lambda: {"chars": 0, "bytes": 0})
     by_phase: dict[int | None, dict[str, int]] = field(default_factory=dict)
@@ -303,6 +304,7 @@ def expect(rows: Sequence[Row], ids: Iterable[int], seconds: int) -> Expected:
             totals[name] += count
         if len(moved) == len(FLOWS):
             pairs = [pairs[0] + moved["read_chars"], pairs[1] + moved["read_bytes"]]
+            expected.cached = max(0, pairs[0] - pairs[1])
         cpu = difference(before, after, ("cpu_ns",), ns * 65_536 + 10**9)
         if cpu is not None:
             expected.cpu_ns = (expected.cpu_ns or 0) + cpu[0]
@@ -313,7 +315,6 @@ def expect(rows: Sequence[Row], ids: Iterable[int], seconds: int) -> Expected:
         if one is not None and other is not None and not lost:
             growth = expected.growth_by_phase.get(phase, 0)
             expected.growth_by_phase[phase] = growth + other - one
-    expected.cached = max(0, pairs[0] - pairs[1])
     points = [(r["monotonic_ns"] or 0, r["rss_bytes"]) for r in used]
     expected.rss = [rss for _, rss in points if rss is not None]
     expected.slope = slope([(at, rss) for at, rss in points if rss is not None])
