@@ -46,6 +46,7 @@ class Recorder:
         strict_names: bool = False,
         wait_detail: bool | None = None,
         measure_pss: bool = False,
+        index: SupportsIndex | None = None,
     ) -> None: ...
     @property
     def enabled(self) -> bool:
@@ -88,6 +89,8 @@ class Recorder:
         """Return what was recorded, as pairs of a path and its figures. See src/python/tree.c."""
     def deltas(self) -> Any:
         """Return what was recorded since the last call, as merged_tree() has it."""
+    def set_child_index(self, index: SupportsIndex | None, /) -> None:
+        """Say which of its role a forked child is, before its first phase; else do nothing."""
     def describe_run(self, source_folder: str | None, packages: dict[str, str | None], /) -> None:
         """Before the first phase: say where the source is, and versions of packages or None."""
     def on_snapshot(self, function: _Function, /) -> _Function:

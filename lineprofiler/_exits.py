@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Close it; further calls do nothing."""
 
+        def set_child_index(self, index: int | None, /) -> None:
+            """Say which of its role a forked child is."""
+
 
 # The last finalizers of all: a queue's feeder thread is joined by one of priority -5.
 _PRIORITY = -100
@@ -97,6 +100,14 @@ def in_fork_server() -> bool:
     return process is None or process.parent_process() is None
 
 
+def process_number() -> int | None:
+    """Return the number in which the name of this process of multiprocessing ends, or None."""
+    process = sys.modules.get("multiprocessing.process")
+    name = process.current_process().name if process is not None else ""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) < 10 else None
+
+
 def _close_all() -> None:
     for profiler in reversed(watched()):
         profiler.close()
@@ -118,8 +129,14 @@ def _tell_multiprocessing(profiler: Closable) -> None:
     util = sys.modules.get("multiprocessing.util")
     found = _watches[id(profiler)]
     if util is not None and not found.registered:
-        util.register_after_fork(profiler, _finalize_with_process)
+        util.register_after_fork(profiler, _begin_in_child)
         found.registered = True
+
+
+def _begin_in_child(profiler: Closable) -> None:
+    """Do what only the process that multiprocessing made of the fork can: it has a name now."""
+    profiler.set_child_index(process_number())
+    _finalize_with_process(profiler)
 
 
 def _finalize_with_process(profiler: Closable) -> None:

@@ -48,6 +48,7 @@ __all__ = [
     "current",
     "decode_text",
     "installed_profiler",
+    "join",
     "merge_run",
     "phase",
     "profile",
@@ -109,6 +110,9 @@ class Profiler(_core.Recorder):
     packages:
         Names of installed packages whose versions are noted with the run, such as
         ``["torch", "numpy"]``. The first worker of the run looks them up.
+    index:
+        Which of those of its role this process is, for reports. By default the number in which the
+        name of a process of multiprocessing ends: 3 of "ForkPoolWorker-3".
 
     While it is open, an enabled profiler sets ``LINEPROFILER_PROFILE``, ``LINEPROFILER_RUN_DIR``
     and ``LINEPROFILER_RUN_ID``, by which profilers in child processes join the run; those to whom
@@ -144,6 +148,7 @@ class Profiler(_core.Recorder):
         sample_interval_s: float | None = 1.0,
         measure_pss: bool = False,
         packages: _Iterable[str] = (),
+        index: int | None = None,
     ) -> None:
         if self.worker is not None or not getattr(self, "_closed", True):
             raise RuntimeError("this profiler was opened before: make another one")
@@ -185,6 +190,7 @@ class Profiler(_core.Recorder):
                 snapshot_interval_s=snapshot_s,
                 sample_interval_s=sample_s,
                 measure_pss=measure_pss,
+                index=_exits.process_number() if index is None else index,
             )
             if self.describes_run:
                 self._describe_run()
@@ -462,6 +468,7 @@ def start(
     sample_interval_s: float | None = 1.0,
     measure_pss: bool = False,
     packages: _Iterable[str] = (),
+    index: int | None = None,
 ) -> Profiler:
     """Make a Profiler, install and return it; see there for the arguments.
 
@@ -494,7 +501,30 @@ def start(
         sample_interval_s=sample_interval_s,
         measure_pss=measure_pss,
         packages=packages,
+        index=index,
     )
+
+
+def join(role: str | None = None, index: int | None = None) -> Profiler | None:
+    """Make this process a worker of the run that it was started in, once; return its profiler.
+
+    For what a library calls in the processes that it starts: the initializer of a pool, the factory
+    of an environment, a ``worker_init_fn``. A profiler of this process that is open already is
+    installed, if none is, and returned as it is: further calls do nothing, and neither does what a
+    library calls in the program's own process. Without a run nothing is made, and None returned.
+
+    role, index: see `Profiler`.
+
+    OSError, TypeError, ValueError: as `Profiler` raises them.
+    """
+    own = [one for one in _exits.watched() if isinstance(one, Profiler) and not one._is_inherited()]
+    if own:
+        if installed_profiler() not in own:
+            _core.install(own[-1])
+        return own[-1]
+    if not _find_run(None, None, None)[0]:
+        return None
+    return Profiler(None, role, index=index, install=True)
 
 
 def stop() -> None:

@@ -442,6 +442,7 @@ class Worker(_Record):
         "flush",
         "gpus",
         "host",
+        "index",
         "job_id",
         "job_system",
         "launcher",
@@ -487,6 +488,8 @@ class Worker(_Record):
     parent_pid: int
     rank: int | None
     world_size: int | None
+    index: int | None
+    """Which of its role it is, such as the environment or the loader; None: nobody said so."""
     launcher: str | None
     """Whose variable gave the rank."""
     job_system: str | None
@@ -561,7 +564,8 @@ class Worker(_Record):
         if self.closed or self.ended:
             state = "closed" if self.closed else "ended without close"
         rank = "" if self.rank is None else f"rank {self.rank}, "
-        where = f"{rank}pid {self.pid} on {_short(self.host)}"
+        index = "" if self.index is None else f"index {self.index}, "
+        where = f"{rank}{index}pid {self.pid} on {_short(self.host)}"
         return f"<Worker {_short(self.role)}: {where}, {state}>"
 
 

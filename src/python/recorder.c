@@ -60,6 +60,31 @@ static int convert_unless_none(PyObject *object, void *truth)
     return *(int *)truth >= 0;
 }
 
+/* -1 for None. */
+static int convert_index(PyObject *object, void *result)
+{
+    int64_t *index = result;
+    *index = -1;
+    if (object == Py_None)
+        return 1;
+    if (PyBool_Check(object) || !PyIndex_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "index must be an integer or None, not %S", (PyObject *)Py_TYPE(object));
+        return 0;
+    }
+    PyObject *number = PyNumber_Index(object);
+    if (number == NULL)
+        return 0;
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    Py_DECREF(number);
+    if (overflow || value < 0 || value > UINT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "index must be 0 to %u, not %R", (unsigned)UINT32_MAX, object);
+        return 0;
+    }
+    *index = value;
+    return 1;
+}
+
 static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"run_dir",
@@ -74,16 +99,18 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
                                "strict_names",
                                "wait_detail",
                                "measure_pss",
+                               "index",
                                NULL};
     struct lp_worker_options *options = &opening->options;
     PyObject *role = NULL;
     int wait_detail = LP_WAIT_DETAIL_DEFAULT;
+    int64_t index = -1;
     int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0, measure_pss = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&p:Recorder", keywords, lpy_convert_optional_path,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&pO&:Recorder", keywords, lpy_convert_optional_path,
                                      (void *)&opening->run_dir, &role, lpy_convert_optional_path,
                                      (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
                                      &options->snapshot_interval_s, &options->sample_interval_s, &strict_names,
-                                     convert_unless_none, (void *)&wait_detail, &measure_pss))
+                                     convert_unless_none, (void *)&wait_detail, &measure_pss, convert_index, (void *)&index))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),
@@ -95,6 +122,8 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     options->thread_names = thread_names;
     options->deferred = deferred;
     options->measure_pss = measure_pss;
+    options->has_index = index >= 0;
+    options->index = index >= 0 ? (uint32_t)index : 0;
     opening->strict_names = strict_names;
     options->run_id_origin = inherited ? LP_RUN_ID_INHERITED : LP_RUN_ID_GIVEN;
     return 0;
@@ -399,6 +428,17 @@ static PyObject *pack_packages(PyObject *packages)
     return packed;
 }
 
+static PyObject *recorder_set_child_index(PyObject *object, PyObject *given)
+{
+    struct lpy_recorder *self = (struct lpy_recorder *)object;
+    int64_t index;
+    if (!convert_index(given, &index))
+        return NULL;
+    if (self->worker != NULL)
+        lp_worker_set_child_index(self->worker, index);
+    Py_RETURN_NONE;
+}
+
 static PyObject *recorder_describe_run(PyObject *object, PyObject *args)
 {
     const struct lpy_recorder *self = (struct lpy_recorder *)object;
@@ -581,6 +621,8 @@ PyDoc_STRVAR(deltas_doc, "deltas($self, /)\n"
                          "--\n\n"
                          "What this process has recorded since the last call, as merged_tree() has it.");
 
+PyDoc_STRVAR(set_child_index_doc, "set_child_index($self, index, /)\n--\n\n"
+                                  "Say which of its role a forked child is, before its first phase; else do nothing.");
 PyDoc_STRVAR(describe_run_doc, "describe_run($self, source_folder, packages, /)\n--\n\n"
                                "Before the first phase: say where the source is, and versions of packages or None.");
 PyDoc_STRVAR(on_snapshot_doc, "on_snapshot($self, function, /)\n"
@@ -620,6 +662,7 @@ static PyMethodDef recorder_methods[] = {
     {"document", recorder_document, METH_NOARGS, document_doc},
     {"merged_tree", recorder_merged_tree, METH_NOARGS, merged_tree_doc},
     {"deltas", recorder_deltas, METH_NOARGS, deltas_doc},
+    {"set_child_index", recorder_set_child_index, METH_O, set_child_index_doc},
     {"describe_run", recorder_describe_run, METH_VARARGS, describe_run_doc},
     {"on_snapshot", recorder_on_snapshot, METH_O, on_snapshot_doc},
     {"wrap_phases", recorder_wrap_phases, METH_VARARGS, wrap_phases_doc},

@@ -229,9 +229,9 @@ static PyObject *make_worker(const void *elements, size_t i)
         [LP_SOURCE_FILE] = "file", [LP_SOURCE_LIVE_IMAGE] = "live", [LP_SOURCE_DEAD_IMAGE] = "dead"};
     const struct lp_run_worker *worker = (const struct lp_run_worker *)elements + i;
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:N,s:N,"
+        "{s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:N,s:N,"
         "s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:N,s:N,s:N,s:N,s:N}",
-        "name", from_text(&worker->worker), "run_id", from_text(&worker->run_id), "role", from_text(&worker->role),
+        "name", from_text(&worker->worker), "index", from_rank(worker->index), "run_id", from_text(&worker->run_id), "role", from_text(&worker->role),
         "host", from_text(&worker->host), "job_id", from_optional_text(&worker->job_id), "runtime",
         from_optional_text(&worker->runtime), "job_system", from_optional(worker->job_system), "launcher",
         from_optional(worker->launcher), "boot_id", from_optional(worker->boot_id), "library",

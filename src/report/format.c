@@ -219,6 +219,15 @@ struct lp_report_cell lp_report_number(int64_t number)
     return print("%" PRId64, number);
 }
 
+struct lp_report_cell lp_report_process(int64_t rank, int64_t index, int64_t pid)
+{
+    if (rank >= 0 && index >= 0)
+        return print("rank %" PRId64 " index %" PRId64, rank, index);
+    if (rank >= 0)
+        return print("rank %" PRId64, rank);
+    return index >= 0 ? print("index %" PRId64, index) : print("pid %" PRId64, pid);
+}
+
 struct lp_report_cell lp_report_share(double fraction)
 {
     if (isnan(fraction))

@@ -36,6 +36,8 @@ struct lp_report_cell lp_report_count(uint64_t count);
 struct lp_report_cell lp_report_signed(int64_t count);
 /* 4800: of a process or a rank, as other tools write it. */
 struct lp_report_cell lp_report_number(int64_t number);
+/* "rank 5", "rank 0 index 3", "index 3", or "pid 4711" where there is neither (each negative: none). */
+struct lp_report_cell lp_report_process(int64_t rank, int64_t index, int64_t pid);
 /* Of a fraction of 1: 82.9%, and <0.1% for what is there but small. */
 struct lp_report_cell lp_report_share(double fraction);
 /* The same in whole percent: 18%, <1%, >99%. */

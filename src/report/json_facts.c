@@ -33,6 +33,7 @@ static void identity(struct lp_emit *emit, const struct lp_run_worker *worker)
     lp_report_json_signed(emit, "parent_pid", worker->parent_pid);
     unless_negative(emit, "rank", worker->rank);
     unless_negative(emit, "world_size", worker->world_size);
+    unless_negative(emit, "index", worker->index);
     lp_report_json_string(emit, "launcher", worker->launcher);
     job(emit, worker);
     lp_report_json_text(emit, "runtime", &worker->runtime);

@@ -52,14 +52,9 @@ static void worker_row(struct lp_report_page *page, const struct lp_run *run, si
 {
     const struct lp_run_worker *worker = &run->workers[index];
     const struct lp_run_level *rss = &worker->samples->rss_bytes;
-    char pid[sizeof "rank " + sizeof(struct lp_report_cell)];
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, 2);
-    if (worker->rank >= 0)
-        snprintf(pid, sizeof pid, "rank %s", lp_report_number(worker->rank).text);
-    else
-        snprintf(pid, sizeof pid, "pid %s", lp_report_number(worker->pid).text);
-    lp_report_page_text(page, pid);
+    lp_report_page_text(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
     if (run->n_hosts > 1) {
         lp_report_page_text(page, " on ");
         lp_report_page_label(page, worker->host.bytes, worker->host.len, 10);

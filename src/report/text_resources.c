@@ -130,8 +130,7 @@ static void worker_name(struct lp_report_page *page, const char *what, const str
     lp_report_text_note(page, what);
     lp_report_page_label(page, worker->role.bytes, worker->role.len, NAME_COLUMNS);
     lp_report_text_note(page, worker->role.len ? " " : "");
-    lp_report_text_note(page, worker->rank >= 0 ? "rank " : "pid ");
-    lp_report_text_note(page, lp_report_number(worker->rank >= 0 ? worker->rank : worker->pid).text);
+    lp_report_text_note(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
 }
 
 /* Of which process the figures in the last column are, where there are several. */

@@ -132,13 +132,7 @@ static void busiest(struct lp_report_page *page, const struct lp_analysis *analy
     const struct lp_run_worker *worker = &analysis->run->workers[role->busiest];
     lp_report_text_note_begin(page);
     lp_report_text_note(page, "imbalance: ");
-    if (worker->rank >= 0) {
-        lp_report_text_note(page, "rank ");
-        lp_report_text_note(page, lp_report_number(worker->rank).text);
-    } else {
-        lp_report_text_note(page, "pid ");
-        lp_report_text_note(page, lp_report_number(worker->pid).text);
-    }
+    lp_report_text_note(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
     lp_report_text_note(page, " on ");
     lp_report_page_label(page, worker->host.bytes, worker->host.len, 24);
     lp_report_text_note(page, " spent ");

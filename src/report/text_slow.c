@@ -30,7 +30,6 @@ static void host_name(struct lp_report_page *page, const struct lp_text *host)
 /* "node07 (8 processes)", "rank 5 on node03", "pid 4711 on node03" */
 static void who(struct lp_report_page *page, const struct lp_run *run, const struct lp_analysis_pace *pace)
 {
-    char text[sizeof(struct lp_report_cell) + 16];
     if (pace->worker == SIZE_MAX) {
         host_name(page, &run->hosts[pace->host]);
         words(page, " (");
@@ -39,9 +38,7 @@ static void who(struct lp_report_page *page, const struct lp_run *run, const str
         return;
     }
     const struct lp_run_worker *worker = &run->workers[pace->worker];
-    snprintf(text, sizeof text, "%s %s", worker->rank >= 0 ? "rank" : "pid",
-             lp_report_number(worker->rank >= 0 ? worker->rank : worker->pid).text);
-    piece(page, text);
+    piece(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
     words(page, " on ");
     host_name(page, &worker->host);
 }

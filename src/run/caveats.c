@@ -27,6 +27,8 @@ void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *wo
     }
     if (worker->rank >= 0)
         lp_run_line_add(line, "rank %lld, ", (long long)worker->rank);
+    if (worker->index >= 0)
+        lp_run_line_add(line, "index %lld, ", (long long)worker->index);
     lp_run_line_add(line, "pid %lld on ", (long long)worker->pid);
     lp_run_line_text(line, lp_text_span(&worker->host));
 }

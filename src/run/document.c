@@ -56,6 +56,12 @@ static int parse_format(const json_t *json, struct lp_run_fault *fault)
     return 0;
 }
 
+static int parse_index(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
+{
+    document->index = -1;
+    return json_object_get(json, "index") ? lp_run_field_count_or_null(json, "index", 0, &document->index, fault) : 0;
+}
+
 static int parse_process(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     if (text_of(document, json, "worker", 1, &document->worker, fault) < 0 ||
@@ -66,6 +72,7 @@ static int parse_process(struct lp_run_document *document, const json_t *json, s
         text_of(document, json, "host", 1, &document->host, fault) < 0 ||
         lp_run_field_count_or_null(json, "rank", 0, &document->rank, fault) < 0 ||
         lp_run_field_count_or_null(json, "world_size", 1, &document->world_size, fault) < 0 ||
+        parse_index(document, json, fault) < 0 ||
         lp_run_field_string_or_null(json, "launcher", &document->launcher, fault) < 0 ||
         lp_run_field_string(json, "boot_id", &document->boot_id, fault) < 0 ||
         lp_run_field_count(json, "pid_namespace", 0, &document->pid_namespace, fault) < 0 ||

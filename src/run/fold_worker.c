@@ -170,6 +170,7 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .parent_pid = (int64_t)document->parent_pid,
         .rank = document->rank,
         .world_size = document->world_size,
+        .index = document->index,
         .started = document->started,
         .written = document->written,
         .folder_clock = document->folder_clock,

@@ -167,6 +167,7 @@ struct lp_run_worker {
     char *path; /* What it was read from: a file, relative to the run directory, or an image. */
     int64_t pid, parent_pid;
     int64_t rank, world_size; /* -1: none */
+    int64_t index;            /* Which of its role it is; -1: not said. */
     struct lp_run_stamp started, written;
     struct lp_run_folder_clock folder_clock;
     double snapshot_interval_s; /* negative: no periodic flush */

@@ -90,6 +90,10 @@ static void emit_process(struct lp_emit *emit, const struct lp_worker *worker)
     emit_or_null(emit, "host", identity->host);
     emit_rank(emit, "rank", launch->rank);
     emit_rank(emit, "world_size", launch->world_size);
+    if (worker->has_index) {
+        lp_emit_key(emit, "index");
+        lp_emit_u64(emit, worker->index);
+    }
     emit_or_null(emit, "launcher", launch->launcher);
     emit_job(emit, launch);
     lp_emit_newline(emit);

@@ -178,6 +178,7 @@ static void after_fork_in_child(void)
         pthread_mutex_init(&worker->flush, NULL);
         pthread_mutex_init(&worker->shown, NULL);
         worker->foreign = true;
+        worker->has_index = false;
         pthread_mutex_unlock(&worker->life);
     }
     pthread_mutex_unlock(&registry_lock);

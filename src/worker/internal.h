@@ -57,6 +57,8 @@ struct lp_worker {
     size_t role_len;
     enum lp_run_id_origin run_id_origin;
     bool thread_names, measure_pss;
+    bool has_index; /* not inherited by a forked child */
+    uint32_t index;
     uint64_t snapshot_ns, sample_ns; /* 0: none */
     bool (*device_memory)(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_bytes);
     size_t (*thread_name)(void *context, char *name, size_t size);

@@ -66,6 +66,16 @@ static int begin(void *context)
     return ok ? 0 : -1;
 }
 
+void lp_worker_set_child_index(struct lp_worker *worker, int64_t index)
+{
+    pthread_mutex_lock(&worker->life);
+    if (worker->foreign) {
+        worker->has_index = index >= 0;
+        worker->index = index >= 0 ? (uint32_t)index : 0;
+    }
+    pthread_mutex_unlock(&worker->life);
+}
+
 int lp_worker_make_image_locked(struct lp_worker *worker)
 {
     lp_identity_read(&worker->identity);
@@ -144,6 +154,8 @@ static int take_options(struct lp_worker *worker, const struct lp_worker_options
     worker->thread_names = options->thread_names;
     worker->device_memory = options->device_memory;
     worker->measure_pss = options->measure_pss;
+    worker->has_index = options->has_index;
+    worker->index = options->index;
     worker->snapshot_ns = (uint64_t)(options->snapshot_interval_s * 1e9);
     worker->sample_ns = (uint64_t)(options->sample_interval_s * 1e9);
     worker->thread_name = options->thread_name ? options->thread_name : kernel_thread_name;

@@ -37,6 +37,8 @@ struct lp_worker_options {
     const char *run_id; /* NUL-terminated; NULL: that of the launch, else one is generated */
     enum lp_run_id_origin run_id_origin;
     const char *runtime; /* e.g. "CPython 3.12.1"; NULL: none */
+    bool has_index;
+    uint32_t index; /* which of its role this process is, if has_index */
     bool measure_cpu, thread_names;
     bool wait_detail;           /* why threads waited: needs measure_cpu */
     bool measure_pss;           /* at each flush, while the process has less than LP_PSS_RSS_LIMIT bytes */
@@ -94,6 +96,8 @@ int lp_worker_close(struct lp_worker *worker, char *message, size_t message_size
 
 /* Lets no call of options.flushed begin any more, and waits for nothing: closing is to come. */
 void lp_worker_begin_close(struct lp_worker *worker);
+/* Says which of its role a forked child is, -1 for none; without effect once it records, and in its parent. */
+void lp_worker_set_child_index(struct lp_worker *worker, int64_t index);
 
 /* Closes if need be and frees. No thread may use the worker or entries of its recorder any more, but for a call of
    options.flushed that still runs: what it uses is then freed when it returns. */
