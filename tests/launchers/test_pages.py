@@ -89,3 +89,20 @@ def test_mpich(work: Work) -> None:
         pytest.skip("no mpiexec.hydra here (Debian: mpich)")
     work.write("mpiexec", f'#!/bin/sh\nexec {hydra} "$@"\n')
     play("mpich.md", work, {**work.env, "PATH": f"{work.folder}:{work.env['PATH']}"})
+
+
+def test_python_processes(work: Work) -> None:
+    pytest.importorskip("joblib", reason="no joblib in this environment")
+    play("python-processes.md", work, work.env)
+
+
+def test_vector_envs(work: Work) -> None:
+    pytest.importorskip("gymnasium", reason="no gymnasium in this environment")
+    reason = "no stable-baselines3 in this environment"
+    pytest.importorskip("stable_baselines3", reason=reason)
+    play("vector-envs.md", work, work.env)
+
+
+def test_data_loader(work: Work) -> None:
+    pytest.importorskip("torch", reason="no torch in this environment")
+    play("data-loader.md", work, work.env)
