@@ -672,7 +672,7 @@ class Run(_Record):
     roles: dict[str, Role]
     """By name, in alphabetical order."""
     workers: list[Worker]
-    """By host, rank and start."""
+    """By host, rank, index and start."""
     hosts: list[str]
     unreadable: list[Unreadable]
     superseded: list[Superseded]

@@ -11,6 +11,8 @@ static int by_worker(const void *a, const void *b)
         return order;
     if (left->rank != right->rank)
         return left->rank < right->rank ? -1 : 1;
+    if (left->index != right->index)
+        return left->index < right->index ? -1 : 1;
     if (left->started.realtime_ns != right->started.realtime_ns)
         return left->started.realtime_ns < right->started.realtime_ns ? -1 : 1;
     return lp_text_compare(lp_text_span(&left->worker), lp_text_span(&right->worker));

@@ -321,7 +321,7 @@ struct lp_run {
     struct lp_run_phase *tree; /* Owned: all roles merged. */
     struct lp_run_role *roles; /* Sorted by name. */
     size_t n_roles;
-    struct lp_run_worker *workers; /* Sorted by host, rank, start, worker. */
+    struct lp_run_worker *workers; /* Sorted by host, rank, index, start, worker. */
     size_t n_workers;
     struct lp_text *hosts; /* Distinct, sorted. */
     size_t n_hosts;

@@ -4,7 +4,7 @@ python kept, sh kept, c kept   a file; its name stands in a comment in one of th
 console                        the lines that begin with `$ ` are run by one shell, after all files
                                of the page are there; each must exit 0
 text                           lines that were printed. A word with a digit, or a bar, stands for
-                               any word
+                               any word, and ... at the end for whatever follows
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ def keep(block: Block, work: Work) -> None:
 
 def pattern_of(line: str) -> str:
     words = [
-        r"\S+(?: \d+\w+)?" if re.search(r"\d|█", word) else re.escape(word) for word in line.split()
+        r"\S+(?: \d+\w+)?" if re.search(r"\d|█", word) else re.escape(word)
+        for word in line.removesuffix("...").split()
     ]
-    return r"(?:^|\s)" + r"\s+".join(words) + r"(?:\s|$)"
+    end = "" if line.endswith("...") else r"(?:\s|$)"
+    return r"(?:^|\s)" + r"\s+".join(words) + end
 
 
 def play(page: str, work: Work, env: Mapping[str, str]) -> str:

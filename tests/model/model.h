@@ -146,7 +146,7 @@ static inline struct lp_run_worker *model_worker(struct model *model, struct lp_
     worker->path = model_string(model, "workers/node07/w.json");
     worker->pid = 4711;
     worker->parent_pid = 1;
-    worker->rank = worker->world_size = -1;
+    worker->rank = worker->world_size = worker->index = -1;
     worker->started.realtime_ns = run->started_realtime_ns;
     worker->written.realtime_ns = run->written_realtime_ns;
     worker->snapshot_interval_s = 30;

@@ -423,3 +423,82 @@ with Profiler(os.fsdecode(os.fsencode(sys.argv[1])), run_id=sys.argv[2]):
         done = child.run(code, tmp_path / name, run_id).stdout.splitlines()
         assert [json.loads(line) for line in done] == [[True, str(tmp_path / name), run_id]] * 2
         assert len(merge_run(tmp_path / name).workers) == 3
+
+
+# ---- accounting.join() -----------------------------------------------------
+
+JOINS = """
+import json, multiprocessing, os, sys, warnings
+warnings.simplefilter("error")
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+def work(i):
+    assert accounting.join("child") is accounting.join("ignored", 99)
+    with accounting.phase("work"):
+        return os.getpid()
+
+def forked():
+    with accounting.phase("work"):
+        pass
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    with Profiler(sys.argv[1], "parent") as profiler:
+        assert accounting.join("child", 7) is profiler is accounting.installed_profiler()
+        with accounting.phase("parent"):
+            pass
+        processes = [context.Process(target=work, args=(i,), name=f"game-{i}") for i in range(3)]
+        if sys.argv[2] == "fork":
+            processes.append(context.Process(target=forked, name="forked-3"))
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+    assert accounting.installed_profiler() is None
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_process_joins_once(child: Child, run_dir: Path, finished: Finished, method: str) -> None:
+    child.run(JOINS, run_dir, method)
+    run = finished(run_dir)
+    assert [(worker.role, worker.index) for worker in run.workers_of("child")] == [
+        ("child", 0),
+        ("child", 1),
+        ("child", 2),
+    ]
+    parents = sorted(
+        (worker.index is not None, worker.index) for worker in run.workers_of("parent")
+    )
+    assert parents == [(False, None)] + ([(True, 3)] if method == "fork" else [])
+    assert run.tree[("work",)].calls == (4 if method == "fork" else 3)
+    assert all("index" in repr(worker) for worker in run.workers_of("child"))
+
+
+def test_without_a_run_nothing_is_joined(child: Child) -> None:
+    code = """
+import os, warnings
+warnings.simplefilter("error")
+from lineprofiler import accounting
+assert accounting.join("child", 0) is None
+assert accounting.installed_profiler() is None
+with accounting.phase("not recorded"):
+    pass
+print(os.listdir("."))
+"""
+    assert child.run(code).stdout == "['main.py']\n"
+
+
+def test_an_index_is_a_small_number(run_dir: Path) -> None:
+    for wrong, kind in (
+        (-1, ValueError),
+        (1 << 32, ValueError),
+        ("3", TypeError),
+        (1.0, TypeError),
+    ):
+        with pytest.raises(kind, match="index must be"):
+            Profiler(run_dir, index=wrong)  # type: ignore[arg-type]
+    with Profiler(run_dir, index=(1 << 32) - 1) as profiler, profiler.phase("work"):
+        pass
+    assert [worker.index for worker in merge_run(run_dir).workers] == [(1 << 32) - 1]

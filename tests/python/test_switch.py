@@ -350,6 +350,7 @@ def test_defaults_E10() -> None:
         "sample_interval_s": 1.0,
         "measure_pss": False,
         "packages": (),
+        "index": None,
         "wait_detail": None,
     }
     started = inspect.signature(accounting.start).parameters

@@ -243,6 +243,11 @@ static void test_counts_are_whole(void **state)
     assert_cell(lp_report_count(UINT64_MAX), "18,446,744,073,709,551,615");
     assert_cell(lp_report_number(11794), "11794");
     assert_cell(lp_report_number(INT64_MIN), "-9223372036854775808");
+    assert_cell(lp_report_process(5, -1, 4711), "rank 5");
+    assert_cell(lp_report_process(0, 3, 4711), "rank 0 index 3");
+    assert_cell(lp_report_process(-1, 0, 4711), "index 0");
+    assert_cell(lp_report_process(-1, -1, 4711), "pid 4711");
+    assert_cell(lp_report_process(INT64_MAX, INT64_MAX, 1), "rank 9223372036854775807 index 9223372036854775807");
     assert_cell(lp_report_signed(-1000), "-1,000");
     assert_cell(lp_report_signed(INT64_MIN), "-9,223,372,036,854,775,808");
     assert_cell(lp_report_signed(INT64_MAX), "9,223,372,036,854,775,807");

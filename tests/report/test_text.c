@@ -332,6 +332,12 @@ static void test_a_process_is_named_as_other_tools_do(void **state)
     model.run->workers[5].pid = 11794;
     const char *text = write_report(&model, (struct lp_report_options){0});
     assert_non_null(strstr(text, "  imbalance: pid 11794 on node07 spent 14m in phases"));
+    struct model of_many = {0}; /* environments of one learner, whose rank is none of their own */
+    build_actors(&of_many);
+    of_many.run->workers[5].rank = -1;
+    of_many.run->workers[5].index = 3;
+    text = write_report(&of_many, (struct lp_report_options){0});
+    assert_non_null(strstr(text, "  imbalance: index 3 on node07 spent 14m in phases"));
 }
 
 /* G2 */

@@ -227,7 +227,12 @@ static void test_workers_that_are_known_to_have_ended(void **state)
         {.worker = "w_r1_2_00000002", .state = "running", .threads = OPEN_STEP, .ended = END("null", "7"), .pid = 2},
         {.worker = "w_r1_3_00000003", .state = "running", .threads = OPEN_STEP, .ended = END("null", "null"), .pid = 3},
         {.worker = "w_r1_4_00000004", .state = "running", .ended = END("64", "null"), .pid = 4},
-        {.worker = "w_r1_5_00000005", .state = "running", .written_s = 9000, .pid = 5, .ended = END("6", "null")},
+        {.worker = "w_r1_5_00000005",
+         .state = "running",
+         .written_s = 9000,
+         .pid = 5,
+         .ended = END("6", "null"),
+         .facts = "\"index\":12,"},
     };
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "open",
@@ -239,7 +244,7 @@ static void test_workers_that_are_known_to_have_ended(void **state)
     assert_caveat(run, "open",
                   "actor rank 0, pid 3 on node07 ended without close inside iteration/mcts, open 3.2s or more");
     assert_caveat(run, "unclosed", "actor rank 0, pid 4 on node07 ended without close, killed by signal 64");
-    assert_caveat(run, "unclosed", "actor rank 0, pid 5 on node07 ended without close, killed by SIGABRT");
+    assert_caveat(run, "unclosed", "actor rank 0, index 12, pid 5 on node07 ended without close, killed by SIGABRT");
     assert_int_equal(run->n_caveats, 5); /* none is stale */
     lp_run_free(run);
 }

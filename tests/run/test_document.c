@@ -78,6 +78,7 @@ static void test_a_good_document(void **state)
     assert_true(lp_text_equal(document.role, view_of("actor")));
     assert_int_equal(document.pid, 4242);
     assert_int_equal(document.rank, 0);
+    assert_int_equal(document.index, -1);
     assert_int_equal(document.written.realtime_ns, EPOCH + 100 * SECOND);
     assert_true(document.snapshot_interval_s == 30.0);
     assert_true(document.closed);
@@ -173,6 +174,8 @@ static void test_process_fields(void **state)
         {"\"host\":\"node07\"", "\"host\":\"\"", "host: empty"},
         {"\"rank\":0", "\"rank\":-1", "rank: negative"},
         {"\"rank\":0,", "", "rank: missing"},
+        {"\"rank\":0,", "\"rank\":0,\"index\":-1,", "index: negative"},
+        {"\"rank\":0,", "\"rank\":0,\"index\":\"a\",", "index: an integer expected, found a string"},
         {"\"world_size\":8", "\"world_size\":0", "world_size: less than 1"},
         {"\"launcher\":\"slurm\"", "\"launcher\":[]", "launcher: a string or null expected, found an array"},
         {"\"job\":{\"system\":\"slurm\",\"id\":\"99\"}", "\"job\":1", "job: an object expected, found an integer"},
