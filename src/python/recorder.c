@@ -106,11 +106,11 @@ static int opening_parse(struct opening *opening, PyObject *args, PyObject *kwar
     int wait_detail = LP_WAIT_DETAIL_DEFAULT;
     int64_t index = -1;
     int inherited = 0, measure_cpu = 1, thread_names = 0, deferred = 0, strict_names = 0, measure_pss = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$UO&ppppddpO&pO&:Recorder", keywords, lpy_convert_optional_path,
-                                     (void *)&opening->run_dir, &role, lpy_convert_optional_path,
-                                     (void *)&opening->run_id, &inherited, &measure_cpu, &thread_names, &deferred,
-                                     &options->snapshot_interval_s, &options->sample_interval_s, &strict_names,
-                                     convert_unless_none, (void *)&wait_detail, &measure_pss, convert_index, (void *)&index))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "|O&$UO&ppppddpO&pO&:Recorder", keywords, lpy_convert_optional_path,
+            (void *)&opening->run_dir, &role, lpy_convert_optional_path, (void *)&opening->run_id, &inherited,
+            &measure_cpu, &thread_names, &deferred, &options->snapshot_interval_s, &options->sample_interval_s,
+            &strict_names, convert_unless_none, (void *)&wait_detail, &measure_pss, convert_index, (void *)&index))
         return -1;
     opening->role = role ? PyUnicode_AsEncodedString(role, "utf-8", "surrogatepass") : PyBytes_FromString("main");
     opening->runtime = PyBytes_FromFormat("CPython %d.%d.%d", (int)(Py_Version >> 24), (int)(Py_Version >> 16 & 0xff),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import re
+import signal
+import subprocess
 
 import pytest
 
@@ -238,3 +241,56 @@ def test_environments_of_stable_baselines3_F9(envs: Work, method: str) -> None:
     assert done.tree_of("learner")[("learn", "step envs")].calls == 20
     assert kinds(done) == []
     assert all(worker.closed for worker in done.workers)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_ctrl_c_while_environments_step(envs: Work, method: str) -> None:
+    """KeyboardInterrupt in all of the group: each step that was done is there."""
+    told = envs.folder / "told"
+    step = "open('told', 'ab', 0).write(b'.')"
+    envs.write("envs.py", ENVS.replace("{step}", step))
+    envs.write("program.py", GYMNASIUM)
+    process = subprocess.Popen(
+        ["python", "program.py", "4", method, "100000000"],
+        cwd=envs.folder,
+        env=envs.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(lambda: told.exists() and told.stat().st_size > 400, "environments step")
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(120)
+    wait_until(lambda: not envs.processes(), "all have ended")
+    done = envs.run_of()
+    assert {name: len(role.workers) for name, role in done.roles.items()} == {
+        "env": 4,
+        "learner": 1,
+    }
+    node = done.tree_of("env")[("step",)]
+    assert node.counters["torch"].calls in range(told.stat().st_size, told.stat().st_size + 5)
+    assert set(kinds(done)) <= {"open", "unclosed"}
+    [learner] = done.workers_of("learner")
+    assert learner.closed
+
+
+@pytest.mark.parametrize("where", ["factory", "reset"])
+def test_an_environment_that_dies_before_it_begins(envs: Work, where: str) -> None:
+    """In each process but the learner's own, where the first is made too."""
+    before = {
+        "factory": "def make(index):\n",
+        "reset": '        with accounting.phase("reset"):\n',
+    }[where]
+    indent = " " * (len(before) - len(before.lstrip()) + 4)
+    dies = f"{indent}if os.getpid() != int(sys.argv[-1]): 1 / 0\n"
+    text = ENVS.replace("{step}", "pass").replace(before, before + dies)
+    envs.write("envs.py", f"import os\n{text}")
+    program = GYMNASIUM.replace("    n, m", "    sys.argv.append(str(os.getpid()))\n    n, m", 1)
+    assert "ZeroDivisionError" in launch(envs, program, "4", "fork", "5", status=1)
+    wait_until(lambda: not envs.processes(), "all have ended")
+    done = envs.run_of()
+    assert len(done.workers_of("learner")) == 1
+    if where == "reset":
+        assert len(done.workers_of("env")) == 4
+        assert 1 <= done.tree_of("env")[("reset",)].calls <= 4
+    assert set(kinds(done)) <= {"open", "unclosed"}
