@@ -144,6 +144,12 @@ def find_run(
     See src/python/join.c.
     """
 
+def ancestor_run() -> tuple[str, str] | None:
+    """Return run directory and run id of the nearest ancestor with an open profiler."""
+
+def is_open_here(worker: str, /) -> bool:
+    """Whether the profiler of a worker of this name, on this machine, is not closed."""
+
 def ancestor_run_id(run_dir: str | os.PathLike[str], /) -> str | None:
     """Return the run id of the nearest ancestor with an open profiler in that directory."""
 

@@ -42,6 +42,13 @@ class Export:
             self._before[name] = new
 
 
+def exporter() -> str | None:
+    """Return the worker whose profiler exported the run; None: nobody, or it was set by hand."""
+    worker, _, signed = os.environ.get("LINEPROFILER_EXPORTED", "").partition(":")
+    run_dir, run_id = (os.environ.get(f"LINEPROFILER_RUN_{name}") for name in ("DIR", "ID"))
+    return worker if worker and signed == f"{run_id}:{run_dir}" else None
+
+
 def outlived() -> bool:
     """Whether a forkserver handed on what a profiler exported that is closed since.
 
@@ -51,12 +58,12 @@ def outlived() -> bool:
     """
     process = sys.modules.get("multiprocessing.process")
     parent = process.parent_process() if process is not None else None
-    worker, _, signed = os.environ.get("LINEPROFILER_EXPORTED", "").partition(":")
+    worker = exporter()
     run_dir = os.environ.get("LINEPROFILER_RUN_DIR", "")
-    if parent is None or parent.pid == os.getppid() or f"_{parent.pid}_" not in worker:
+    if parent is None or worker is None:
         return False
-    if signed != f"{os.environ.get('LINEPROFILER_RUN_ID')}:{run_dir}":
-        return False  # set by hand
+    if parent.pid == os.getppid() or f"_{parent.pid}_" not in worker:
+        return False
     try:
         return not _began_with_switch(parent.pid) and _began_s() > _closed_s(run_dir, worker)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

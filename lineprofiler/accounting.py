@@ -18,10 +18,11 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
+import weakref
 
 from lineprofiler import _core, _decorate, _exits
 from lineprofiler._core import RunError, count, current, phase
-from lineprofiler._environment import Export, outlived
+from lineprofiler._environment import Export, exporter, outlived
 from lineprofiler._typing import overload as _overload
 from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
@@ -509,22 +510,54 @@ def join(role: str | None = None, index: int | None = None) -> Profiler | None:
     """Make this process a worker of the run that it was started in, once; return its profiler.
 
     For what a library calls in the processes that it starts: the initializer of a pool, the factory
-    of an environment, a ``worker_init_fn``. A profiler of this process that is open already is
-    installed, if none is, and returned as it is: further calls do nothing, and neither does what a
-    library calls in the program's own process. Without a run nothing is made, and None returned.
+    of an environment, a ``worker_init_fn``, a task. A profiler of this process that is open already
+    is installed, if none is, and returned as it is: further calls do nothing, and neither does what
+    a library calls in the program's own process. Without a run nothing is made, and None returned.
+
+    A process that outlives the run, as those of a pool that is kept, is a worker of the program's
+    next run from its first call in that one on.
 
     role, index: see `Profiler`.
 
     OSError, TypeError, ValueError: as `Profiler` raises them.
     """
+    global _joined
     own = [one for one in _exits.watched() if isinstance(one, Profiler) and not one._is_inherited()]
-    if own:
+    last = own[-1] if own else None
+    origin = exporter()
+    run_dir, run_id = _next_run(last, origin) or (None, None)
+    if last is not None and run_dir is None:
         if installed_profiler() not in own:
-            _core.install(own[-1])
-        return own[-1]
-    if not _find_run(None, None, None)[0]:
+            _core.install(last)
+        return last
+    if run_dir is None and not _find_run(None, None, None)[0]:
         return None
-    return Profiler(None, role, index=index, install=True)
+    if last is not None:
+        last.close()
+        role = last.role if role is None else role
+        index = _joined[2] if _joined is not None and index is None else index
+    profiler = Profiler(run_dir, role, run_id=run_id, index=index, install=True)
+    _joined = weakref.ref(profiler), origin if run_dir is None else None, index
+    return profiler
+
+
+# The profiler that join() made, the worker whose variables told of the run if any did, the index.
+_joined: tuple[weakref.ref[Profiler], str | None, int | None] | None = None
+
+
+def _next_run(last: Profiler | None, origin: str | None) -> tuple[str, str] | None:
+    """Return the run that the program has begun since the one that this process is in was over."""
+    if last is not None:
+        if _joined is None or _joined[0]() is not last or last.current():
+            return None
+        origin = _joined[1]
+    elif origin is None:
+        return None
+    if origin is not None and _core.is_open_here(origin):
+        return None
+    found = _core.ancestor_run()
+    here = (last.run_dir, last.run_id) if last is not None else None
+    return None if found == here else found
 
 
 def stop() -> None:

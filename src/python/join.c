@@ -1,4 +1,4 @@
-/* find_run() and ancestor_run_id(): which run a profiler of this process would belong to. */
+/* find_run(), ancestor_run_id() and others: which run a profiler of this process would belong to. */
 #include "python/module.h"
 
 #include "worker/join.h"
@@ -42,4 +42,25 @@ PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir)
     bool found = lp_ancestor_find(&ancestor, PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
     return decode_or_none(found ? ancestor.run_id : NULL);
+}
+
+PyObject *lpy_ancestor_run(PyObject *module, PyObject *unused)
+{
+    struct lp_ancestor ancestor;
+    (void)module;
+    (void)unused;
+    if (!lp_ancestor_find(&ancestor, NULL))
+        Py_RETURN_NONE;
+    return Py_BuildValue("NN", decode_or_none(ancestor.run_dir), decode_or_none(ancestor.run_id));
+}
+
+PyObject *lpy_is_open_here(PyObject *module, PyObject *worker)
+{
+    PyObject *bytes; /* Owned. */
+    (void)module;
+    if (!PyUnicode_FSConverter(worker, (void *)&bytes))
+        return NULL;
+    bool open = lp_ancestor_has_image(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
+    Py_DECREF(bytes);
+    return PyBool_FromLong(open);
 }

@@ -244,6 +244,16 @@ PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
                            "Returns its run directory and run id, None where nobody says, and whether an\n"
                            "ancestor process has an open profiler (looked for only if need be).");
 
+PyDoc_STRVAR(ancestor_run_doc,
+             "ancestor_run($module, /)\n"
+             "--\n\n"
+             "The run directory and the run id of the nearest ancestor process with an open profiler;\n"
+             "None if there is none.");
+
+PyDoc_STRVAR(is_open_here_doc, "is_open_here($module, worker, /)\n"
+                               "--\n\n"
+                               "Whether the profiler of a worker of this name, on this machine, is not closed.");
+
 PyDoc_STRVAR(ancestor_run_id_doc,
              "ancestor_run_id($module, run_dir, /)\n"
              "--\n\n"
@@ -308,6 +318,8 @@ static PyMethodDef core_methods[] = {
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
     {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
+    {"ancestor_run", lpy_ancestor_run, METH_NOARGS, ancestor_run_doc},
+    {"is_open_here", lpy_is_open_here, METH_O, is_open_here_doc},
     {"ancestor_run_id", lpy_ancestor_run_id, METH_O, ancestor_run_id_doc},
     {"phase_parts", lpy_phase_parts, METH_O, phase_parts_doc},
     {"load_run", lpy_load_run, METH_VARARGS, load_run_doc},

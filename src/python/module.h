@@ -302,6 +302,8 @@ bool lpy_device_memory(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_b
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);
 PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
+PyObject *lpy_ancestor_run(PyObject *module, PyObject *unused);
+PyObject *lpy_is_open_here(PyObject *module, PyObject *worker);
 PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 /* What the run used besides time. */

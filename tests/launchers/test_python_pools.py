@@ -316,3 +316,32 @@ def test_joblib_whose_workers_are_killed(work: Work) -> None:
     check_games(done, range(1, 5))
     ended = [worker for worker in done.workers_of("pool") if not worker.closed]
     assert kinds(done) == ["unclosed"] * len(ended) != []
+
+
+def test_joblib_in_a_program_with_several_runs(work: Work) -> None:
+    """Its workers are kept: each run has what was done in it, where the function joins."""
+    pytest.importorskip("joblib", reason="no joblib in this environment")
+    program = """\
+import joblib
+
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+
+def play(game):
+    accounting.join("pool")
+    with accounting.phase("game"):
+        accounting.count("moves", 7)
+
+
+if __name__ == "__main__":
+    for name in "first", "second":
+        with Profiler(run_dir=name, role="learner") as profiler:
+            with profiler.phase("gather"):
+                joblib.Parallel(2)(joblib.delayed(play)(game) for game in range(24))
+"""
+    assert launch(work, program) == ""
+    for name in "first", "second":
+        done = work.run_of(name)
+        check_games(done, [1, 2])
+        assert kinds(done) == []

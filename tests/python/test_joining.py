@@ -502,3 +502,72 @@ def test_an_index_is_a_small_number(run_dir: Path) -> None:
     with Profiler(run_dir, index=(1 << 32) - 1) as profiler, profiler.phase("work"):
         pass
     assert [worker.index for worker in merge_run(run_dir).workers] == [(1 << 32) - 1]
+
+
+KEPT = """
+import concurrent.futures, multiprocessing, os, sys, warnings
+warnings.simplefilter("error")
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+def work(i):
+    profiler = accounting.join()
+    with accounting.phase("work"):
+        return accounting.join() is accounting.installed_profiler() is profiler
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    pool = concurrent.futures.ProcessPoolExecutor(1, context, accounting.join, ("child", 4))
+    for name in ("first", "second", "second"):
+        with Profiler(os.path.join(sys.argv[1], name), "parent") as profiler:
+            with profiler.phase("parent"):
+                assert list(pool.map(work, range(5))) == [True] * 5
+    assert list(pool.map(work, range(5))) == [True] * 5  # no run is open: they stay in the last one
+    pool.shutdown()
+"""
+
+
+def test_a_worker_that_begins_late_is_in_the_run_that_is_open(
+    child: Child, run_dir: Path, finished: Finished
+) -> None:
+    """A pool may start it in one run, and give it its first task in the next."""
+    code = """
+import multiprocessing, os, sys
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+def work(go):
+    go.get()
+    accounting.join("child")
+    with accounting.phase("work"):
+        pass
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    go = context.SimpleQueue()
+    process = context.Process(target=work, args=(go,))
+    with Profiler(os.path.join(sys.argv[1], "first"), "parent") as profiler:
+        with profiler.phase("parent"):
+            process.start()
+    with Profiler(os.path.join(sys.argv[1], "second"), "parent") as profiler:
+        with profiler.phase("parent"):
+            go.put(None)
+            process.join()
+"""
+    child.run(code, run_dir)
+    assert list(finished(run_dir / "first").roles) == ["parent"]
+    assert list(finished(run_dir / "second").roles) == ["child", "parent"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_kept_pool_is_in_the_run_that_is_open_FK11(
+    child: Child, run_dir: Path, finished: Finished, method: str
+) -> None:
+    child.run(KEPT, run_dir, method)
+    first = finished(run_dir / "first")
+    second = merge_run(run_dir / "second")
+    assert [worker.index for worker in first.workers_of("child")] == [4]
+    assert [worker.index for worker in second.workers_of("child")] == [4]
+    assert first.tree_of("child")[("work",)].calls == 5
+    assert second.tree_of("child")[("work",)].calls == 10
+    assert [attempt.workers for attempt in second.superseded] == [2]
