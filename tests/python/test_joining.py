@@ -249,8 +249,10 @@ def test_sweeps_one_after_the_other_FK12_F4(
     assert third.tree[("work",)].counters == {"n": 45}
     [first] = third.superseded
     assert first.workers == 3
-    assert [caveat.kind for caveat in third.caveats] == ["superseded"]
-    assert first.run_id in third.caveats[0].text
+    # While children are waited for, the I/O of an interval may not be known.
+    [caveat] = [caveat for caveat in third.caveats if caveat.kind != "dropped"]
+    assert caveat.kind == "superseded"
+    assert first.run_id in caveat.text
 
 
 AFTERWARDS = """
