@@ -54,12 +54,16 @@ static bool in_batch_script(void)
     return text_in("SLURM_TASK_PID") && number_in("SLURM_STEP_ID") < 0;
 }
 
+static bool by_torchrun(void)
+{
+    return text_in("TORCHELASTIC_RUN_ID") && number_in("RANK") >= 0;
+}
+
 /* What srun or the batch system started is itself a launcher, whose processes have inherited SLURM_PROCID. */
 static bool launched_inside_slurm(void)
 {
     int64_t pmi = number_in("PMI_RANK"); /* srun sets it too, to the same number */
-    return (text_in("TORCHELASTIC_RUN_ID") && number_in("RANK") >= 0) || number_in("OMPI_COMM_WORLD_RANK") >= 0 ||
-           (pmi >= 0 && pmi != number_in("SLURM_PROCID"));
+    return by_torchrun() || number_in("OMPI_COMM_WORLD_RANK") >= 0 || (pmi >= 0 && pmi != number_in("SLURM_PROCID"));
 }
 
 static void read_launcher(struct lp_launch *launch)
@@ -92,17 +96,22 @@ static void read_batch(struct lp_launch *launch)
         snprintf(launch->job_id, sizeof launch->job_id, "%s_%s", array, task);
 }
 
-static bool name_hashed(struct lp_launch *launch, const char *first, const char *second)
+static void name_by_hash(struct lp_launch *launch, const char *launcher, struct lp_sha256 *hash)
 {
     char hex[LP_SHA256_HEX];
+    lp_sha256_hex(hash, hex);
+    snprintf(launch->name, sizeof launch->name, "%s-%.*s", launcher, DIGITS, hex);
+}
+
+static bool name_hashed(struct lp_launch *launch, const char *first, const char *second)
+{
     struct lp_sha256 hash;
     if (!first || !second)
         return false;
     lp_sha256_init(&hash);
     lp_sha256_add(&hash, first, strlen(first) + 1);
     lp_sha256_add(&hash, second, strlen(second));
-    lp_sha256_hex(&hash, hex);
-    snprintf(launch->name, sizeof launch->name, "mpirun-%.*s", DIGITS, hex);
+    name_by_hash(launch, "mpirun", &hash);
     return true;
 }
 
@@ -132,11 +141,43 @@ static void name_of_step(struct lp_launch *launch)
         snprintf(launch->name + len, sizeof launch->name - (size_t)len, "-restart%lld", (long long)restarts);
 }
 
+/* The end of text up to which it names one torchrun; NULL if it does not. */
+static const char *end_of_folder(const char *error_file)
+{
+    static const char level[] = "/attempt_";
+    const char *found = NULL;
+    for (const char *next = error_file; next && (next = strstr(next, level)); next += strlen(level))
+        found = next;
+    return found;
+}
+
+/* Its id is "none" and its port the same each time unless somebody says otherwise. But each torchrun makes a folder with
+   a random name, in which its ranks are to leave their errors. Torchruns on several nodes have one each; what they have
+   in common may come again, unless a step of srun holds them together. */
+static void name_of_torchrun(struct lp_launch *launch)
+{
+    const char *error_file = text_in("TORCHELASTIC_ERROR_FILE"), *end = end_of_folder(error_file);
+    int64_t attempt = number_in("TORCHELASTIC_RESTART_COUNT");
+    if (number_in("GROUP_WORLD_SIZE") == 1 && end) {
+        struct lp_sha256 hash;
+        lp_sha256_init(&hash);
+        lp_sha256_add(&hash, error_file, (size_t)(end - error_file));
+        name_by_hash(launch, "torchrun", &hash);
+    } else {
+        name_of_step(launch);
+    }
+    size_t len = strlen(launch->name);
+    if (len > 0 && attempt > 0)
+        snprintf(launch->name + len, sizeof launch->name - len, "-attempt%lld", (long long)attempt);
+}
+
 static void read_name(struct lp_launch *launch)
 {
     int64_t pmi = number_in("PMI_RANK");
     if (number_in("OMPI_COMM_WORLD_RANK") >= 0)
         name_of_mpirun(launch);
+    else if (by_torchrun())
+        name_of_torchrun(launch);
     else if (pmi < 0 || pmi == number_in("SLURM_PROCID"))
         name_of_step(launch);
 }

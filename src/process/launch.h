@@ -22,7 +22,8 @@ struct lp_launch {
     int64_t rank, world_size; /* -1: none */
     const char *job_system;   /* Static; NULL: none. */
     char job_id[256];         /* of a job array's task as Slurm shows it: "77_3" */
-    char name[128];           /* "slurm-77.0", "slurm-77.0-restart1", "mpirun-4c960ae7f728"; "": none */
+    char name[128];           /* "slurm-77.0", "slurm-77.0-restart1", "mpirun-4c960ae7f728",
+                                 "torchrun-4c960ae7f728", "torchrun-4c960ae7f728-attempt1"; "": none */
     bool may_be_mpi;          /* one of several processes that may have called MPI_Init */
 };
 

@@ -24,6 +24,9 @@ static const char *const variables[] = {
     "SLURM_ARRAY_JOB_ID",
     "SLURM_ARRAY_TASK_ID",
     "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_ERROR_FILE",
+    "GROUP_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "OMPI_MCA_orte_precondition_transports",
     "PMIX_NAMESPACE",
@@ -246,6 +249,45 @@ static void test_a_pid_is_no_name_PR10(void **state)
     assert_string_not_equal(one.name, other.name);
 }
 
+#define OF_TORCHRUN(groups, count, file)                                                                               \
+    {"TORCHELASTIC_RUN_ID", "none"}, {"RANK", "0"}, {"WORLD_SIZE", "4"}, {"GROUP_WORLD_SIZE", groups},                 \
+        {"TORCHELASTIC_RESTART_COUNT", count},                                                                         \
+    {                                                                                                                  \
+        "TORCHELASTIC_ERROR_FILE", file                                                                                \
+    }
+
+static void test_the_ranks_of_one_torchrun_have_one_name_F4(void **state)
+{
+    struct lp_launch one, other;
+    (void)state;
+    one = WITH(OF_TORCHRUN("1", "0", "/log/attempt_9/none_a1b2/attempt_0/0/error.json"));
+    assert_int_equal(strlen(one.name), strlen("torchrun-123456789abc"));
+    assert_memory_equal(one.name, "torchrun-", strlen("torchrun-"));
+    other = WITH(OF_TORCHRUN("1", "0", "/log/attempt_9/none_a1b2/attempt_0/3/error.json"));
+    assert_string_equal(one.name, other.name);
+    other = WITH(OF_TORCHRUN("1", "0", "/log/attempt_9/none_c3d4/attempt_0/0/error.json"));
+    assert_string_not_equal(one.name, other.name);
+    other = WITH(OF_TORCHRUN("1", "2", "/log/attempt_9/none_a1b2/attempt_2/0/error.json"));
+    assert_memory_equal(one.name, other.name, strlen(one.name));
+    assert_string_equal(other.name + strlen(one.name), "-attempt2");
+}
+
+/* PR10: several nodes, or no folder, and nothing else that is unique for sure. */
+static void test_torchruns_on_several_nodes_PR10(void **state)
+{
+    (void)state;
+    assert_string_equal(WITH(OF_TORCHRUN("2", "0", "/log/none_a1b2/attempt_0/0/error.json")).name, "");
+    assert_string_equal(WITH(OF_TORCHRUN("1", "0", "/dev/null")).name, "");
+    assert_string_equal(WITH(TASK("1"), OF_TORCHRUN("2", "0", "/log/none_a1b2/attempt_0/0/error.json")).name,
+                        "slurm-77.0");
+    assert_string_equal(
+        WITH(TASK("1"), {"SLURM_RESTART_COUNT", "3"}, OF_TORCHRUN("2", "1", "/log/none_a1b2/attempt_1/0/error.json"))
+            .name,
+        "slurm-77.0-restart3-attempt1");
+    assert_memory_equal(WITH(TASK("1"), OF_TORCHRUN("1", "0", "/log/none_a1b2/attempt_0/0/error.json")).name,
+                        "torchrun-", strlen("torchrun-"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +303,8 @@ int main(void)
         cmocka_unit_test(test_what_may_come_again_has_no_name_PR10),
         cmocka_unit_test(test_the_ranks_of_one_mpirun_have_one_name_F4),
         cmocka_unit_test(test_a_pid_is_no_name_PR10),
+        cmocka_unit_test(test_the_ranks_of_one_torchrun_have_one_name_F4),
+        cmocka_unit_test(test_torchruns_on_several_nodes_PR10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
