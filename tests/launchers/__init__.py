@@ -7,6 +7,7 @@ pages.py       the pages in docs/launchers: their files are written, their comma
 slurm.py       a cluster of Slurm of two nodes on this machine
 open_mpi.py    mpirun
 hosts.py       two hosts on this machine, with a network between them
+ray_cluster.py drivers of Ray, each with a cluster of its own
 
 A further launcher has a module of its own with a class that can be started and stopped, a fixture
 for it in conftest.py with the scope of the session, which skips with the reason where it cannot be

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers import hosts, open_mpi, slurm
+from launchers import hosts, open_mpi, ray_cluster, slurm
 from launchers.hosts import Hosts
 from launchers.open_mpi import OpenMpi
 from launchers.processes import end_marked, environment, marked, run
@@ -223,3 +223,16 @@ def mpi_of_system(env: dict[str, str]) -> OpenMpi:
     if mpirun is None:
         pytest.skip("no mpirun here (Debian: openmpi-bin libopenmpi-dev)")
     return OpenMpi(mpirun, env)
+
+
+# ---- Ray -------------------------------------------------------------------
+
+
+@pytest.fixture
+def ray_here(env: dict[str, str]) -> Iterator[ray_cluster.Ray]:
+    reason = ray_cluster.why_not()
+    if reason:
+        pytest.skip(reason)
+    made = ray_cluster.Ray(env)
+    yield made
+    made.remove()

@@ -9,7 +9,7 @@ from launchers.processes import wait_until
 from lineprofiler.run import Run, Worker
 
 RANK = """int(next((os.environ[name] for name in (
-    "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID") if name in os.environ), 0))"""
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID") if name in os.environ), 0))"""
 
 # Enters phases until somebody ends it, and tells each entry that has ended by a byte of a file.
 TELLING = f"""\
@@ -20,7 +20,7 @@ import time
 from lineprofiler.accounting import Profiler
 
 rank = {RANK}
-attempt = os.environ.get("SLURM_RESTART_COUNT", "0")
+attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT") or os.environ.get("SLURM_RESTART_COUNT", "0")
 told = os.open(f"told.{{rank}}.{{attempt}}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 with Profiler(run_dir="profile", role="trainer") as profiler:
     while True:

@@ -1,0 +1,435 @@
+"""Ray, started for real: actors and tasks, restarts, kills, environments of the user's. See ray.md."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import Counter
+
+from launchers.conftest import Work
+from launchers.processes import end_marked, wait_until
+from launchers.ray_cluster import Ray
+from lineprofiler.accounting import merge_run
+from lineprofiler.run import Worker
+
+TELLING_ACTOR = """
+@ray.remote(max_restarts=1, max_task_retries=0)
+class Player:
+    def play(self, games, kill=False):
+        told = os.open(f"told.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for _ in range(games):
+            with accounting.phase("game"):
+                accounting.count("moves", 3)
+                time.sleep(0.001)
+            os.write(told, b".")
+        with accounting.phase("end"):
+            while kill:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+"""
+
+
+def told(work: Work, worker: Worker) -> int:
+    path = work.folder / f"told.{worker.pid}"
+    return path.stat().st_size if path.exists() else 0
+
+
+def roles(work: Work) -> dict[str, int]:
+    return dict(Counter(worker.role for worker in work.run_of().workers))
+
+
+# ---- who is in the run -----------------------------------------------------
+
+
+def test_actors_and_tasks_F5_K1_MN09(ray_here: Ray, work: Work) -> None:
+    """Plain, nested, named, asynchronous and threaded actors; tasks that follow one another."""
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Helper:
+    def help(self):
+        with accounting.phase("help"):
+            return os.getpid()
+
+@ray.remote
+class Player:
+    def __init__(self):
+        self.helper = Helper.remote()
+
+    def play(self, games):
+        for _ in range(games):
+            with accounting.phase("game"):
+                accounting.count("moves", 3)
+        return ray.get(self.helper.help.remote())
+
+@ray.remote
+class Server:
+    async def answer(self, question):
+        with accounting.phase("answer"):
+            await asyncio.sleep(0.01)
+            with accounting.phase("think"):
+                await asyncio.sleep(0.01)
+
+@ray.remote(max_concurrency=4)
+class Pool:
+    def work(self):
+        with accounting.phase("work"):
+            time.sleep(0.01)
+
+@ray.remote
+def evaluate(n):
+    with accounting.phase("score"):
+        accounting.count("scored", n)
+
+@ray.remote
+def load():
+    with accounting.phase("read"):
+        pass
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    players = [Player.remote() for _ in range(2)]
+    named = Player.options(name="the one").remote()
+    server, pool = Server.remote(), Pool.remote()
+    with profiler.phase("wait"):
+        ray.get([player.play.remote(10) for player in [*players, ray.get_actor("the one")]])
+        ray.get([server.answer.remote(i) for i in range(20)])
+        ray.get([pool.work.remote() for _ in range(20)])
+        ray.get([evaluate.remote(2) for _ in range(20)] + [load.remote() for _ in range(5)])
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert not run.superseded
+    found = roles(work)
+    tasks = found.pop("ray task")
+    assert found == {"driver": 1, "Player": 3, "Helper": 3, "Server": 1, "Pool": 1}
+    assert tasks >= 1
+    assert run.tree_of("Player")[("game",)].calls == 30
+    assert run.tree_of("Player")[("game",)].counters == {"moves": 90}
+    assert run.tree_of("Helper")[("help",)].calls == 3
+    server = run.tree_of("Server")
+    assert (server[("answer",)].calls, server[("answer", "think")].calls) == (20, 20)
+    assert run.tree_of("Pool")[("work",)].calls == 20
+    ran = run.tree_of("ray task")
+    assert (ran[("evaluate",)].calls, ran[("load",)].calls) == (20, 5)
+    assert ran[("evaluate", "score")].counters == {"scored": 40}
+    assert ran[("load", "read")].calls == 5
+    assert {worker.rank for worker in run.workers} == {None}
+    assert re.search(r"Roles Helper x3, Player x3, Pool x1, Server x1, driver x1", work.report())
+
+
+def test_sixteen_actors_of_a_class_F9_K1(ray_here: Ray, work: Work) -> None:
+    ray_here.run(
+        work,
+        """
+@ray.remote(num_cpus=0)
+class Actor:
+    def play(self):
+        with accounting.phase("game"):
+            accounting.count("moves", 3)
+
+with Profiler(run_dir="profile", role="learner", install=True) as profiler:
+    start(runtime_env(profiler))
+    actors = [Actor.remote() for _ in range(16)]
+    for _ in range(5):
+        ray.get([actor.play.remote() for actor in actors])
+    # Those that end before the job does close their profilers.
+    ending = [actor.__ray_terminate__.remote() for actor in actors[:8]]
+    while not all(gone(actor) for actor in actors[:8]):
+        time.sleep(0.1)
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert roles(work) == {"learner": 1, "Actor": 16}
+    assert run.tree_of("Actor")[("game",)].calls == 80
+    assert Counter(worker.closed for worker in run.workers_of("Actor")) == {True: 8, False: 8}
+    assert "Processes 17   Roles Actor x16, learner x1" in work.report()
+
+
+def test_a_process_that_ran_tasks_becomes_an_actor_F5(ray_here: Ray, work: Work) -> None:
+    """Ray reuses processes: it is a worker of each role, one after the other."""
+    ray_here.run(
+        work,
+        """
+@ray.remote
+def prepare():
+    with accounting.phase("read"):
+        return os.getpid()
+
+@ray.remote(num_cpus=1)
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return os.getpid()
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler), num_cpus=1)
+    prepared = ray.get([prepare.remote() for _ in range(10)])
+    player = Player.remote()
+    same = ray.get(player.play.remote()) in prepared
+    print("SAME" if same else "OTHER")
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert run.tree_of("ray task")[("prepare", "read")].calls == 10
+    assert run.tree_of("Player")[("game",)].calls == 1
+    [player] = run.workers_of("Player")
+    if "SAME" in ray_here.said:
+        [before] = [w for w in run.workers_of("ray task") if w.pid == player.pid]
+        assert before.closed
+        assert before.path != player.path
+
+
+# ---- deaths ----------------------------------------------------------------
+
+
+def test_killed_and_restarted_actors_F5_F7_EX04(ray_here: Ray, work: Work) -> None:
+    """ray.kill inside of a phase, SIGKILL and a restart: nothing is lost or counted twice."""
+    ray_here.run(
+        work,
+        TELLING_ACTOR
+        + """
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    killed, restarted = Player.remote(), Player.remote()
+    endless = killed.play.remote(10**9)
+    first = restarted.play.remote(50, kill=True)
+    try:
+        ray.get(first)
+    except ray.exceptions.RayError as error:
+        print(type(error).__name__)
+    while True:
+        try:
+            ray.get(restarted.play.remote(50))
+            break
+        except ray.exceptions.RayError:
+            time.sleep(0.1)
+    while not any(os.path.getsize(f) > 100 for f in glob.glob("told.*")):
+        time.sleep(0.01)
+    ray.kill(killed)
+    try:
+        ray.get(endless)
+    except ray.exceptions.RayError as error:
+        print(type(error).__name__)
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert not run.superseded
+    assert roles(work) == {"driver": 1, "Player": 3}
+    players = run.workers_of("Player")
+    assert len({worker.path for worker in players}) == 3
+    total = sum(told(work, worker) for worker in players)
+    games = run.tree_of("Player")[("game",)]
+    assert total <= games.calls <= total + 1
+    assert sum(worker.ended and not worker.closed for worker in players) >= 2
+    assert "end" in [entry.path for worker in players for entry in worker.open]
+    assert re.search(r"Player pid \d+ on \S+ ended without close inside end", work.caveats())
+
+
+def test_a_killed_raylet_F7(ray_here: Ray, work: Work) -> None:
+    """The processes of a node end with it, by the hand of nobody."""
+    driver = ray_here.start(
+        work,
+        TELLING_ACTOR
+        + """
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    players = [Player.remote() for _ in range(2)]
+    games = [player.play.remote(10**9) for player in players]
+    try:
+        ray.get(games)
+    except BaseException as error:
+        print(type(error).__name__)
+""",
+    )
+    two_play(work)
+    raylets = [pid for pid, line in work.processes().items() if "raylet/raylet" in line.split()[0]]
+    assert len(raylets) == 1
+    os.kill(raylets[0], signal.SIGKILL)
+    wait_until(lambda: len(list(ended(work))) >= 2, "the actors end with the raylet")
+    driver.kill()
+    driver.wait()
+    assert_all_told(work)
+
+
+def two_play(work: Work) -> None:
+    def steps() -> list[int]:
+        return [path.stat().st_size for path in work.folder.glob("told.*")]
+
+    wait_until(lambda: sorted(steps())[-2:-1] > [50], "two actors play")
+
+
+def ended(work: Work) -> list[Worker]:
+    return [w for w in merge_run(work.folder / "profile").workers_of("Player") if w.ended]
+
+
+def assert_all_told(work: Work) -> None:
+    run = work.run_of()
+    players = run.workers_of("Player")
+    total = sum(path.stat().st_size for path in work.folder.glob("told.*"))
+    assert total > 0
+    assert total <= run.tree_of("Player")[("game",)].calls <= total + len(players)
+
+
+def test_a_killed_driver_F7(ray_here: Ray, work: Work) -> None:
+    driver = ray_here.start(
+        work,
+        TELLING_ACTOR
+        + """
+profiler = Profiler(run_dir="profile", role="driver", install=True)
+start(runtime_env(profiler))
+players = [Player.remote() for _ in range(2)]
+with profiler.phase("wait"):
+    ray.get([player.play.remote(10**9) for player in players])
+""",
+    )
+    two_play(work)
+    driver.kill()
+    driver.wait()
+    wait_until(lambda: len(ended(work)) >= 2, "the actors end with their driver")
+    assert_all_told(work)
+    assert re.search(r"driver pid \d+ on \S+ ended without close inside wait", work.caveats())
+    end_marked(work.mark, grace_s=0)  # what is left of Ray takes a minute to go
+
+
+def test_actors_with_handlers_of_their_own_F8(ray_here: Ray, work: Work) -> None:
+    """A handler that an actor installs runs; what is recorded before and after is there."""
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def __init__(self):
+        self.got = []
+        # Python's handlers are for main threads, in which Ray runs what is not concurrent.
+        signal.signal(signal.SIGUSR1, lambda number, frame: self.got.append(number))
+
+    def play(self):
+        with accounting.phase("game"):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0)
+        with accounting.phase("game"):
+            return self.got
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    player = Player.remote()
+    assert ray.get(player.play.remote()) == [signal.SIGUSR1]
+    ray.shutdown()
+""",
+    )
+    assert work.run_of().tree_of("Player")[("game",)].calls == 2
+
+
+# ---- what the user has said ------------------------------------------------
+
+
+def test_an_environment_of_the_users_own(ray_here: Ray, work: Work) -> None:
+    """Variables, hooks and the environment of an actor stay as they are."""
+    work.write(
+        "users.py",
+        """\
+import os
+
+def hook():
+    os.environ["BY_NAME"] = "hooked"
+""",
+    )
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def variables(self):
+        with accounting.phase("look"):
+            return {name: os.environ.get(name) for name in ("A", "B", "BY_NAME", "BY_VALUE")}
+
+def hook():
+    os.environ["BY_VALUE"] = "hooked"
+
+given = {"env_vars": {"A": "1"}, "worker_process_setup_hook": hook}
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler, given))
+    assert given == {"env_vars": {"A": "1"}, "worker_process_setup_hook": hook}, "not changed"
+    player = Player.options(runtime_env={"env_vars": {"B": "2"}}).remote()
+    found = ray.get(player.variables.remote())
+    assert found == {"A": "1", "B": "2", "BY_NAME": None, "BY_VALUE": "hooked"}, found
+    ray.shutdown()
+    # Started again, in the same run.
+    given = ray.runtime_env.RuntimeEnv(
+        env_vars={"A": "3", "PYTHONPATH": os.getcwd()}, worker_process_setup_hook="users.hook"
+    )
+    start(runtime_env(profiler, given))
+    found = ray.get(Player.remote().variables.remote())
+    assert found == {"A": "3", "B": None, "BY_NAME": "hooked", "BY_VALUE": None}, found
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert not run.superseded
+    assert roles(work) == {"driver": 1, "Player": 2}
+    assert run.tree_of("Player")[("look",)].calls == 2
+
+
+OFF = """
+@ray.remote
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return sorted(name for name in os.environ if name.startswith("LINEPROFILER_RUN"))
+
+with Profiler(role="driver", install=True) as profiler:
+    assert not profiler.enabled
+    assert runtime_env(profiler, {"env_vars": {"A": "1"}}) == {"env_vars": {"A": "1"}}
+    start(runtime_env(profiler))
+    assert ray.get(Player.remote().play.remote()) == []
+    ray.shutdown()
+"""
+
+
+def test_switched_off(ray_here: Ray, work: Work) -> None:
+    """Nothing is handed on, and nothing written."""
+    work.env["LINEPROFILER_PROFILE"] = "0"
+    ray_here.run(work, OFF)
+    assert not (work.folder / "profile").exists()
+
+
+def test_where_nothing_can_be_written_the_job_goes_on(ray_here: Ray, work: Work) -> None:
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return 1
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler, {"env_vars": {"LINEPROFILER_RUN_DIR": "/proc/nowhere"}}))
+    assert ray.get(Player.remote().play.remote()) == 1
+    ray.shutdown()
+""",
+    )
+    assert roles(work) == {"driver": 1}
+
+
+def test_arguments_that_are_wrong(ray_here: Ray, work: Work) -> None:
+    ray_here.run(
+        work,
+        """
+profiler = Profiler(run_dir="profile")
+for wrong, said in ((lambda: runtime_env({}), "must be a Profiler"), (closed, "is closed")):
+    try:
+        wrong()
+    except (TypeError, ValueError) as error:
+        assert said in str(error), error
+    else:
+        raise AssertionError(said)
+""".replace("for wrong", "def closed():\n    profiler.close()\n    runtime_env(profiler)\n\nfor wrong"),
+    )
