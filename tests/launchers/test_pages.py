@@ -22,6 +22,7 @@ from launchers.conftest import Work
 from launchers.native import pkg_config
 from launchers.open_mpi import OpenMpi
 from launchers.processes import run
+from launchers.ray_cluster import Ray
 from launchers.slurm import Cluster
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "launchers"
@@ -62,6 +63,15 @@ def play(page: str, work: Work, env: Mapping[str, str]) -> str:
             said = re.search(pattern_of(line), text) if line.strip() else True
             assert said, f"{page}:{block.line}: nothing like {line!r} in\n{text}"
     return text
+
+
+def test_torchrun(work: Work) -> None:
+    pytest.importorskip("torch", reason="no torch in this environment: pip install torch")
+    play("torchrun.md", work, work.env)
+
+
+def test_ray(ray_here: Ray, work: Work) -> None:
+    play("ray.md", work, {**ray_here.env, **work.env})
 
 
 def test_slurm(jobs: Cluster, work: Work) -> None:

@@ -277,8 +277,10 @@ def test_on_two_nodes_of_slurm_F2_F4(jobs: Cluster, work: Work) -> None:
         f"""\
 #!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1
+# The names of these nodes have no addresses.
+export GLOO_SOCKET_IFNAME=lo
 srun torchrun --nnodes=2 --nproc-per-node=2 --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d \\
-    --rdzv-endpoint=127.0.0.1:{port} train.py
+    --rdzv-endpoint=127.0.0.1:{port} --local-addr=127.0.0.1 train.py
 """,
     )
     job = jobs.submit(work.folder, script)
