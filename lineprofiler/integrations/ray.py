@@ -17,13 +17,15 @@ docs/launchers/ray.md.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
 from lineprofiler import accounting
 from lineprofiler.accounting import Profiler
 
+# By name: nobody who checks the package's types needs Ray.
 try:
-    import ray as _ray  # noqa: F401
+    importlib.import_module("ray")
 except ModuleNotFoundError as error:
     if error.name != "ray":
         raise
@@ -117,8 +119,7 @@ def _follow(options: dict[str, Any]) -> None:
     class. The functions by which a process finds the code that it is to run can.
     """
     try:
-        from ray._private.worker import global_worker
-
+        global_worker: Any = importlib.import_module("ray._private.worker").global_worker
         manager = global_worker.function_actor_manager
         load_actor_class = manager.load_actor_class
         get_execution_info = manager.get_execution_info

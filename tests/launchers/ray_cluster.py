@@ -50,7 +50,9 @@ def gone(actor):
 
 
 def why_not() -> str | None:
-    return None if importlib.util.find_spec("ray") else "no ray in this environment: pip install ray"
+    return (
+        None if importlib.util.find_spec("ray") else "no ray in this environment: pip install ray"
+    )
 
 
 class Ray:

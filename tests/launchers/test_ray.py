@@ -1,4 +1,4 @@
-"""Ray, started for real: actors and tasks, restarts, kills, environments of the user's. See ray.md."""
+"""Ray, started for real: actors, tasks, restarts, kills, the user's environment. See ray.md."""
 
 from __future__ import annotations
 
@@ -431,5 +431,8 @@ for wrong, said in ((lambda: runtime_env({}), "must be a Profiler"), (closed, "i
         assert said in str(error), error
     else:
         raise AssertionError(said)
-""".replace("for wrong", "def closed():\n    profiler.close()\n    runtime_env(profiler)\n\nfor wrong"),
+""".replace(
+            "for wrong",
+            "def closed():\n    profiler.close()\n    runtime_env(profiler)\n\nfor wrong",
+        ),
     )

@@ -86,6 +86,25 @@ def test_sources_beside_the_program_say_so(tmp_path: Path) -> None:
         assert "holds the sources" in done.stderr.splitlines()[-1]
 
 
+def test_integrations_name_what_is_missing_A6() -> None:
+    """What a framework needs is imported with its integration only."""
+    program = """
+import sys
+import lineprofiler.accounting, lineprofiler.integrations
+assert "ray" not in sys.modules
+sys.modules["ray"] = None
+try:
+    import lineprofiler.integrations.ray
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "lineprofiler.integrations.ray needs Ray, which is not installed here: pip install ray\n"
+    )
+
+
 def test_the_distribution_A1() -> None:
     metadata = importlib.metadata.metadata("with-line-profiler")
     assert metadata["Name"] == "with-line-profiler"
