@@ -201,6 +201,65 @@ static void caveat_shared(struct lp_run_caveat_list *list, const struct lp_run *
     lp_run_caveat_add(list, "shared_process", &line);
 }
 
+static int by_rank(const void *a, const void *b)
+{
+    const struct lp_run_worker *left = *(const struct lp_run_worker *const *)a;
+    const struct lp_run_worker *right = *(const struct lp_run_worker *const *)b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    int roles = lp_text_compare(lp_text_span(&left->role), lp_text_span(&right->role));
+    if (roles != 0 || left->started.realtime_ns == right->started.realtime_ns)
+        return roles;
+    return left->started.realtime_ns < right->started.realtime_ns ? -1 : 1;
+}
+
+/* A rank's children have its rank, and may have its role. */
+static bool is_child(const struct lp_run *run, const struct lp_run_worker *worker)
+{
+    for (size_t i = 0; i < run->n_workers; i++)
+        if (run->workers[i].pid == worker->parent_pid &&
+            lp_text_equal(lp_text_span(&run->workers[i].host), lp_text_span(&worker->host)))
+            return true;
+    return false;
+}
+
+/* before died, and after began then, in its place. */
+static bool is_in_place_of(const struct lp_run *run, const struct lp_run_worker *after,
+                           const struct lp_run_worker *before)
+{
+    return after->rank >= 0 && after->rank == before->rank && kind_of(before) &&
+           lp_text_equal(lp_text_span(&after->role), lp_text_span(&before->role)) &&
+           after->started.realtime_ns >= before->written.realtime_ns && !is_child(run, after) && !is_child(run, before);
+}
+
+/* Where somebody gave the run id: else a launcher's restart is an attempt of its own. */
+static void caveat_restarted(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    struct lp_run_concerned concerned = {0};
+    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
+    if (!workers) {
+        list->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < run->n_workers; i++)
+        workers[i] = &run->workers[i];
+    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_rank);
+    for (size_t i = 1; i < run->n_workers; i++)
+        if (is_in_place_of(run, workers[i], workers[i - 1]))
+            lp_run_concern(&concerned, workers[i - 1], 1);
+    free(workers);
+    if (!concerned.n)
+        return;
+    lp_run_line_add(&line,
+                    "%zu worker%s ended without close and had another one of the same rank begin afterwards: there are "
+                    "more processes than ranks, and the figures of both count (",
+                    concerned.n, lp_run_plural(concerned.n));
+    lp_run_line_concerned(&line, &concerned);
+    lp_run_line_add(&line, ")");
+    lp_run_caveat_add(list, "restarted", &line);
+}
+
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     caveats_of_kind(list, run, stale, "that stopped writing before the end of the run");
@@ -208,4 +267,5 @@ void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_
     caveats_of_kind(list, run, unclosed, "without close");
     caveat_elsewhere(list, run);
     caveat_shared(list, run);
+    caveat_restarted(list, run);
 }

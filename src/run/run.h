@@ -267,6 +267,7 @@ struct lp_run_superseded {
      no_run_id       workers that ran at the same time under run ids of their own
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
+     restarted       workers that died, and were followed by others of their rank
      elsewhere       workers of other machines of which only the last flush can be read here
      failed_flushes  writes of its file that failed
      failed_callbacks  calls of on_snapshot functions that raised

@@ -200,6 +200,44 @@ def test_an_elastic_restart_is_a_new_attempt_F4_F5_F7(work: Work) -> None:
         assert 20 <= steps_in(path)[0] <= 22
 
 
+# Rank 1 dies in the midst of the first attempt; the other one waits to be ended.
+DYING = """\
+import os
+import signal
+import time
+
+from lineprofiler.accounting import Profiler
+
+first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+with Profiler(run_dir="profile", role="trainer") as profiler:
+    for step in range(30):
+        with profiler.phase("step"):
+            time.sleep(0.001)
+        if first and step == 20:
+            if os.environ["RANK"] == "1":
+                while not os.path.exists("there"):
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGKILL)
+            open("there", "w").close()
+            time.sleep(600)
+"""
+
+
+def test_an_elastic_restart_under_a_run_id_that_is_given_F4_F5(work: Work) -> None:
+    """Both attempts are in the run, each entry once, and the report says so."""
+    work.write("train.py", DYING)
+    work.env["LINEPROFILER_RUN_ID"] = "given"
+    run(torchrun(2, "--standalone", "--max-restarts=1", "train.py"), work.folder, work.env)
+    found = work.run_of()
+    assert (found.run_id, found.superseded) == ("given", [])
+    assert ranks_of(work) == [0, 0, 1, 1]
+    assert found.tree[("step",)].calls == 2 * 21 + 2 * 30
+    assert (
+        "2 workers ended without close and had another one of the same rank begin afterwards"
+        in work.caveats()
+    )
+
+
 def test_a_rank_dies_and_nobody_restarts_it_F7_K10(work: Work) -> None:
     work.write("train.py", TELLING)
     process = start(work, *torchrun(4, "--standalone", "--max-restarts=0", "train.py"))

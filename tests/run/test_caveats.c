@@ -181,6 +181,30 @@ static void test_workers_that_did_not_close(void **state)
 }
 
 /* What a process uses is in the samples of each, and so in the sums of a report twice. */
+#define DEAD "{\"signal\":null,\"exit_status\":null}"
+
+/* An elastic restart under a run id that somebody gave. */
+static void test_ranks_that_were_started_again_are_named_F4_F5(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .pid = 1001, .state = "running", .ended = DEAD, .written_s = 10},
+        {.worker = "w_r1_2_00000002", .pid = 1002, .start_s = 12, .written_s = 100},
+        {.worker = "w_r1_3_00000003", .pid = 1003, .rank = 1, .state = "running", .ended = DEAD, .written_s = 10},
+        {.worker = "w_r1_4_00000004", .pid = 1004, .rank = 1, .start_s = 5, .written_s = 100}, /* beside it */
+        {.worker = "w_r1_5_00000005", .pid = 1005, .rank = 2, .written_s = 10},                /* closed */
+        {.worker = "w_r1_6_00000006", .pid = 1006, .rank = 2, .start_s = 12, .written_s = 100},
+        {.worker = "w_r1_7_00000007", .pid = 1007, .rank = 3, .state = "running", .ended = DEAD, .written_s = 10},
+        {.worker = "w_r1_8_00000008", .pid = 1008, .rank = 3, .role = "loader", .start_s = 12, .written_s = 100},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_int_equal(count_caveats(run, "restarted", NULL), 1);
+    assert_caveat(run, "restarted",
+                  "1 worker ended without close and had another one of the same rank begin afterwards: there are more "
+                  "processes than ranks, and the figures of both count (actor rank 0, pid 1001 on node07)");
+    lp_run_free(run);
+}
+
 static void test_workers_that_share_a_process_are_named(void **state)
 {
     (void)state;
@@ -225,7 +249,7 @@ static void test_workers_that_are_known_to_have_ended(void **state)
     struct spec specs[] = {
         {.worker = "w_r1_1_00000001", .state = "running", .threads = OPEN_STEP, .ended = END("9", "null")},
         {.worker = "w_r1_2_00000002", .state = "running", .threads = OPEN_STEP, .ended = END("null", "7"), .pid = 2},
-        {.worker = "w_r1_3_00000003", .state = "running", .threads = OPEN_STEP, .ended = END("null", "null"), .pid = 3},
+        {.worker = "w_r1_3_00000003", .state = "running", .threads = OPEN_STEP, .ended = DEAD, .pid = 3},
         {.worker = "w_r1_4_00000004", .state = "running", .ended = END("64", "null"), .pid = 4},
         {.worker = "w_r1_5_00000005",
          .state = "running",
@@ -550,6 +574,7 @@ int main(void)
         TEST(test_open_phase_of_unknown_length),
         TEST(test_open_phases_of_several_threads),
         TEST(test_many_unclosed_workers_are_counted),
+        TEST(test_ranks_that_were_started_again_are_named_F4_F5),
         TEST(test_troubles_in_words),
         TEST(test_a_trouble_of_many_workers),
         TEST(test_private_images),
