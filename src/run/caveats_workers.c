@@ -223,13 +223,30 @@ static bool is_child(const struct lp_run *run, const struct lp_run_worker *worke
     return false;
 }
 
-/* before died, and after began then, in its place. */
-static bool is_in_place_of(const struct lp_run *run, const struct lp_run_worker *after,
-                           const struct lp_run_worker *before)
+static bool is_same_rank(const struct lp_run_worker *a, const struct lp_run_worker *b)
 {
-    return after->rank >= 0 && after->rank == before->rank && kind_of(before) &&
-           lp_text_equal(lp_text_span(&after->role), lp_text_span(&before->role)) &&
-           after->started.realtime_ns >= before->written.realtime_ns && !is_child(run, after) && !is_child(run, before);
+    return a->rank == b->rank && lp_text_equal(lp_text_span(&a->role), lp_text_span(&b->role));
+}
+
+/* Of those of one role and rank, in the order in which they began: whoever died and had another one after it. Where
+   several are there at once, nobody can tell who came for whom. */
+static void find_replaced(struct lp_run_concerned *concerned, const struct lp_run *run,
+                          const struct lp_run_worker **workers, size_t n)
+{
+    bool died = false;
+    for (size_t i = 1; i < n; i++) {
+        if (workers[i]->started.realtime_ns < workers[i - 1]->written.realtime_ns)
+            return;
+        died = died || kind_of(workers[i - 1]);
+    }
+    if (!died || workers[0]->rank < 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (is_child(run, workers[i]))
+            return;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (kind_of(workers[i]))
+            lp_run_concern(concerned, workers[i], 1);
 }
 
 /* Where somebody gave the run id: else a launcher's restart is an attempt of its own. */
@@ -245,9 +262,11 @@ static void caveat_restarted(struct lp_run_caveat_list *list, const struct lp_ru
     for (size_t i = 0; i < run->n_workers; i++)
         workers[i] = &run->workers[i];
     qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_rank);
-    for (size_t i = 1; i < run->n_workers; i++)
-        if (is_in_place_of(run, workers[i], workers[i - 1]))
-            lp_run_concern(&concerned, workers[i - 1], 1);
+    for (size_t from = 0, to; from < run->n_workers; from = to) {
+        for (to = from + 1; to < run->n_workers && is_same_rank(workers[from], workers[to]);)
+            to++;
+        find_replaced(&concerned, run, workers + from, to - from);
+    }
     free(workers);
     if (!concerned.n)
         return;

@@ -419,6 +419,101 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
     assert roles(work) == {"driver": 1}
 
 
+def test_without_the_package_in_the_environment_of_the_job(ray_here: Ray, work: Work) -> None:
+    """As with an environment that Ray makes, of other packages: the job goes on."""
+    (work.folder / "other" / "lineprofiler").mkdir(parents=True)
+    (work.folder / "other/lineprofiler/__init__.py").write_text("raise ImportError('none here')\n")
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def play(self):
+        try:
+            import lineprofiler
+        except ImportError as error:
+            return str(error)
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler, {"env_vars": {"PYTHONPATH": os.path.abspath("other")}}))
+    assert ray.get(Player.remote().play.remote()) == "none here"
+    ray.shutdown()
+""",
+    )
+    assert roles(work) == {"driver": 1}
+
+
+def test_tasks_that_fail_stream_and_are_cancelled(ray_here: Ray, work: Work) -> None:
+    """What Ray does with them is as without a profiler."""
+    ray_here.run(
+        work,
+        """
+@ray.remote(num_returns="streaming")
+def stream(n):
+    for i in range(n):
+        with accounting.phase("part"):
+            yield i
+
+@ray.remote(max_calls=1)
+def once():
+    with accounting.phase("work"):
+        return os.getpid()
+
+@ray.remote
+def outer():
+    return ray.get(once.remote())
+
+@ray.remote
+def fails():
+    raise ValueError("mine")
+
+@ray.remote
+class Server:
+    async def wait(self):
+        with accounting.phase("wait"):
+            open("waiting", "w").close()
+            await asyncio.sleep(600)
+
+    async def stream(self, n):
+        for i in range(n):
+            with accounting.phase("part"):
+                yield i
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    assert [ray.get(part) for part in stream.remote(3)] == [0, 1, 2]
+    pids = ray.get([once.remote() for _ in range(3)]) + [ray.get(outer.remote())]
+    assert len(set(pids)) == 4
+    try:
+        ray.get(fails.remote())
+    except ValueError as error:
+        assert "mine" in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    server = Server.remote()
+    parts = server.stream.options(num_returns="streaming").remote(3)
+    assert [ray.get(part) for part in parts] == [0, 1, 2]
+    waiting = server.wait.remote()
+    while not os.path.exists("waiting"):
+        time.sleep(0.01)
+    ray.cancel(waiting)
+    try:
+        ray.get(waiting)
+    except (ray.exceptions.TaskCancelledError, ray.exceptions.RayTaskError):
+        pass
+    else:
+        raise AssertionError("it was not cancelled")
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    tasks, server = run.tree_of("ray task"), run.tree_of("Server")
+    assert (tasks[("stream",)].calls, tasks[("stream", "part")].calls) == (1, 3)
+    assert (tasks[("once", "work")].calls, tasks[("outer",)].calls) == (4, 1)
+    assert tasks[("fails",)].calls == 1
+    assert (server[("part",)].calls, server[("wait",)].calls) == (3, 1)
+
+
 def test_arguments_that_are_wrong(ray_here: Ray, work: Work) -> None:
     ray_here.run(
         work,
