@@ -88,5 +88,18 @@ class Ray:
                 stderr=subprocess.STDOUT,
             )
 
+    def start_node(self, work: Work, *options: str) -> subprocess.Popen[bytes]:
+        """Start a node that outlives its drivers; never `ray stop`, which ends all there are."""
+        command = ["ray", "start", "--block", "--disable-usage-stats", "--num-cpus=4"]
+        with (work.folder / "node.out").open("ab") as out:
+            return subprocess.Popen(
+                [*command, "--object-store-memory=100000000", *options],
+                cwd=work.folder,
+                env={**self.env, **work.env},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 
 from launchers.conftest import Work
-from launchers.processes import end_marked, wait_until
+from launchers.processes import end_marked, free_ports, wait_until
 from launchers.ray_cluster import Ray
 from lineprofiler.accounting import merge_run
 from lineprofiler.run import Worker
@@ -183,6 +183,54 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
         [before] = [w for w in run.workers_of("ray task") if w.pid == player.pid]
         assert before.closed
         assert before.path != player.path
+
+
+TWO_NODES = """
+@ray.remote(num_cpus=1)
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return os.getpid()
+
+@ray.remote
+class Keeper:
+    def keep(self):
+        with accounting.phase("keep"):
+            pass
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    ray.init(address=os.environ["HEAD"], namespace="n", runtime_env=runtime_env(profiler))
+    while len(ray.nodes()) < 2:
+        time.sleep(0.1)
+    spread = Player.options(scheduling_strategy="SPREAD")
+    ray.get([player.play.remote() for player in [spread.remote() for _ in range(4)]])
+    keeper = Keeper.options(name="keeper", lifetime="detached", get_if_exists=True).remote()
+    ray.get(keeper.keep.remote())
+    ray.shutdown()
+"""
+
+
+def test_a_cluster_that_outlives_its_drivers_F4(ray_here: Ray, work: Work) -> None:
+    """Each driver is a run; what is detached stays in the run of the driver that made it."""
+    [port] = free_ports(1)
+    head = ray_here.start_node(work, "--head", f"--port={port}", "--include-dashboard=false")
+    work.env["HEAD"] = f"127.0.0.1:{port}"
+    wait_until(lambda: "--block" in (work.folder / "node.out").read_text(), "the head is there")
+    node = ray_here.start_node(work, f"--address=127.0.0.1:{port}")
+    try:
+        ray_here.run(work, TWO_NODES)
+        first = merge_run(work.folder / "profile")
+        assert Counter(w.role for w in first.workers) == {"driver": 1, "Player": 4, "Keeper": 1}
+        ray_here.run(work, TWO_NODES)
+        second = merge_run(work.folder / "profile")
+        assert Counter(w.role for w in second.workers) == {"driver": 1, "Player": 4}
+        assert second.tree_of("Player")[("game",)].calls == 4
+        assert [(a.run_id, a.workers) for a in second.superseded] == [(first.run_id, 6)]
+    finally:
+        node.terminate()
+        head.terminate()
+        assert None not in (node.wait(60), head.wait(60))
+        end_marked(work.mark, grace_s=0)
 
 
 # ---- deaths ----------------------------------------------------------------
