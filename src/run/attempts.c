@@ -177,7 +177,9 @@ static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *
     if (note_job(attempt, document) < 0)
         return -1;
     attempt->n_workers++;
-    attempt->n_own_ids += document->run_id_generated || document->run_id_of_launch;
+    bool own_id = document->run_id_generated || document->run_id_of_launch;
+    if (own_id && document->written.realtime_ns > attempt->own_id_until_ns)
+        attempt->own_id_until_ns = document->written.realtime_ns;
     if (document->started.realtime_ns < attempt->first_started_ns)
         attempt->first_started_ns = document->started.realtime_ns;
     if (document->written.realtime_ns > attempt->last_written_ns)

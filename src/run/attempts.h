@@ -33,10 +33,11 @@ struct lp_run_attempt {
     uint64_t began_ns;                          /* and by the time of run/boots.h, once attempts are put in order. */
     struct lp_run_extent extent;                /* Of all its workers, */
     size_t extent_boot;                         /* the first of which was of that boot. */
-    size_t n_workers, n_own_ids;                /* Counted also once dropped; with those that the filter left out. */
-    struct lp_text job;                         /* Owned: "slurm job 77" if all are of one; bytes is NULL: not so. */
-    bool dropped;                               /* What follows is gone. */
-    struct lp_run_role_tree **roles;            /* Owned. */
+    size_t n_workers;                           /* Counted also once dropped; with those that the filter left out. */
+    uint64_t own_id_until_ns; /* Realtime: when the last one wrote whom nobody gave the run id; 0: there is none. */
+    struct lp_text job;       /* Owned: "slurm job 77" if all are of one; bytes is NULL: not so. */
+    bool dropped;             /* What follows is gone. */
+    struct lp_run_role_tree **roles; /* Owned. */
     size_t n_roles, roles_room;
     struct lp_run_worker *workers; /* Owned. */
     size_t workers_kept, workers_room;

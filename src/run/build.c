@@ -132,7 +132,8 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
         superseded->n_workers = attempt->n_workers;
         superseded->started_realtime_ns = attempt->first_started_ns;
         superseded->written_realtime_ns = attempt->last_written_ns;
-        superseded->generated = attempt->n_own_ids > 0;
+        superseded->generated = attempt->own_id_until_ns > 0;
+        superseded->own_id_until_ns = attempt->own_id_until_ns;
         if (attempt->job.bytes && lp_text_copy(&superseded->job, lp_text_span(&attempt->job)) < 0)
             return -1;
         superseded->other_job = attempt->job.bytes && newest->job.bytes &&

@@ -81,13 +81,18 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
     return NULL;
 }
 
-bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other)
+static uint64_t began_ns(const struct lp_run *run)
 {
-    uint64_t began_ns = lp_run_is_filtered(run) ? run->filtered.started_realtime_ns : run->started_realtime_ns;
-    return other->written_realtime_ns > began_ns;
+    return lp_run_is_filtered(run) ? run->filtered.started_realtime_ns : run->started_realtime_ns;
 }
 
+bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other)
+{
+    return other->written_realtime_ns > began_ns(run);
+}
+
+/* Whoever made an id of its own was to join. Of a program that is over, a process may still be there that it started. */
 bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
 {
-    return other->generated && !other->other_job && lp_run_is_beside(run, other);
+    return other->generated && !other->other_job && other->own_id_until_ns > began_ns(run);
 }

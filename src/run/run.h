@@ -256,7 +256,8 @@ struct lp_run_superseded {
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write. */
     struct lp_text job;                                /* "slurm job 77"; bytes is NULL: none, or several. */
     bool other_job;                                    /* That, and the run is of another one. */
-    bool generated; /* Nobody gave one of its workers the run id: it made it, or took its launch's. */
+    bool generated;           /* Nobody gave one of its workers the run id: it made it, or took its launch's. */
+    uint64_t own_id_until_ns; /* Last write of such a worker; realtime. */
 };
 
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:

@@ -226,6 +226,8 @@ def test_a_cluster_that_outlives_its_drivers_F4(ray_here: Ray, work: Work) -> No
         assert Counter(w.role for w in second.workers) == {"driver": 1, "Player": 4}
         assert second.tree_of("Player")[("game",)].calls == 4
         assert [(a.run_id, a.workers) for a in second.superseded] == [(first.run_id, 6)]
+        assert "an earlier attempt in this directory is left out" in work.caveats()
+        assert "DID NOT JOIN" not in work.report()
     finally:
         node.terminate()
         head.terminate()

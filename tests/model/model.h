@@ -261,7 +261,8 @@ static inline void model_superseded(struct model *model, const char *run_id, siz
                                                                       .n_workers = n_workers,
                                                                       .started_realtime_ns = run->started_realtime_ns,
                                                                       .written_realtime_ns = run->written_realtime_ns,
-                                                                      .generated = generated};
+                                                                      .generated = generated,
+                                                                      .own_id_until_ns = run->written_realtime_ns};
 }
 
 static inline void model_unreadable(struct model *model, const char *path, const char *reason)

@@ -96,6 +96,21 @@ static void test_superseded_attempts_are_named_F4(void **state)
     lp_run_free(run);
 }
 
+/* A process that an earlier program started, such as a detached actor, may outlive it. */
+static void test_what_is_left_of_an_earlier_run_F4(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r0_1_00000001", .run_id = "r0", .written_s = 10, .origin = "generated"},
+        {.worker = "w_r0_2_00000002", .run_id = "r0", .written_s = 100},
+        {.worker = "w_r1_1_00000003", .start_s = 20, .written_s = 100, .origin = "generated"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "superseded", "an earlier attempt in this directory is left out: r0 (2 workers)");
+    assert_int_equal(run->n_caveats, 1);
+    lp_run_free(run);
+}
+
 static void test_workers_that_did_not_join(void **state)
 {
     (void)state;
@@ -565,6 +580,7 @@ int main(void)
         TEST(test_half_lost_is_not_more_than_half_K11),
         TEST(test_superseded_attempts_are_named_F4),
         TEST(test_workers_that_did_not_join),
+        TEST(test_what_is_left_of_an_earlier_run_F4),
         TEST(test_other_jobs_at_the_same_time_F4),
         TEST(test_stale_workers),
         TEST(test_workers_that_did_not_close),
