@@ -104,7 +104,7 @@ with Profiler({str(run_dir)!r}) as profiler:
     [worker] = run.workers
     assert worker.troubles["folded_paths"] == 70001 - 4096  # also those whose name was not kept
     assert worker.troubles["lost_counters"] == 5
-    assert "5 count()s found no place" in " ".join(caveat.text for caveat in run.caveats)
+    assert "5 counts were lost" in " ".join(caveat.text for caveat in run.caveats)
 
 
 def test_an_idle_worker_takes_little_memory_SC03(run_dir: Path) -> None:

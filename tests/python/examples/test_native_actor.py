@@ -224,7 +224,7 @@ def test_python_and_cpp_are_one_path(tmp_path: Path) -> None:
         assert_counters(run, f"{place}/evaluate/network", {"positions": leaves})
         assert run.tree[(*place.split("/"), "select", "expand")].estimated
     assert_phases(run, {"MainThread/iteration/mcts/wait_for_threads": moves})
-    assert_no_caveats(run)
+    assert_no_caveats(run, allow="estimated")  # one in 64 is measured, of few
 
 
 @needs_a_build
