@@ -4,8 +4,9 @@
  *
  * The former two take turns in one process, the best round of each counts. The latter is the CPU time of the keeper itself,
  * over many ticks at a short interval, with what it appends to the samples file, divided by the ticks: what it costs a
- * second at the usual interval. The threads are inside phases and wait; a child was waited for before, so that the I/O of
- * threads is looked at where they are few. Prints `name<TAB>value` lines and verdicts.
+ * second at the usual interval; the best of some rounds. The threads are inside phases and wait; a child was waited for
+ * before, so that the I/O of each thread is looked at where they are few, which costs more. Prints `name<TAB>value` lines
+ * and verdicts.
  *
  * usage: bench_resources
  */
@@ -29,6 +30,9 @@
 #define ROUNDS 40
 #define TURNS 2000
 #define SAMPLES 1000
+#define SAMPLE_ROUNDS 3
+#define FEW 4
+#define MANY 200
 #define INTERVAL_S 0.003
 #define MOST_RATIO 1.5
 #define MOST_US 100.0
@@ -203,6 +207,16 @@ static double sampling_us(int n, int recording)
     return (double)cpu_ns / 1e3 / (double)samples;
 }
 
+static double best_sampling_us(int n, int recording)
+{
+    double best_us = sampling_us(n, recording);
+    for (int i = 1; i < SAMPLE_ROUNDS; i++) {
+        double us = sampling_us(n, recording);
+        best_us = us < best_us ? us : best_us;
+    }
+    return best_us;
+}
+
 static void bench_samples(void)
 {
     pid_t pid = fork();
@@ -211,15 +225,16 @@ static void bench_samples(void)
     waitpid(pid, NULL, 0);
     static const struct {
         int n, recording;
-    } crowds[] = {{4, 4}, {200, 0}, {200, 10}, {200, 200}};
+    } crowds[] = {{FEW, FEW}, {MANY, 0}, {MANY, 10}, {MANY, MANY}};
     double worst_us = 0;
     for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++) {
-        double us = sampling_us(crowds[i].n, crowds[i].recording);
+        double us = best_sampling_us(crowds[i].n, crowds[i].recording);
         printf("keeper's CPU time for a sample, %d threads, %d of them inside phases, us\t%.1f\n", crowds[i].n,
                crowds[i].recording, us);
-        worst_us = us > worst_us ? us : worst_us;
+        if (crowds[i].n == MANY)
+            worst_us = us > worst_us ? us : worst_us;
     }
-    printf("\nA sample a second with 200 threads alive, at most %.0f us: %s\n", MOST_US,
+    printf("\nA sample a second with %d threads alive, at most %.0f us: %s\n", MANY, MOST_US,
            worst_us <= MOST_US ? "met" : "MISSED");
 }
 
