@@ -71,14 +71,14 @@ static const struct lp_run_phase *first_saturated(const struct lp_run_phase *pha
     return first;
 }
 
-static void add_path(struct lp_run_line *line, const struct lp_run_phase *phase)
+void lp_run_line_path(struct lp_run_line *line, const struct lp_run_phase *phase)
 {
     if (!phase->parent) {
         lp_run_line_add(line, "(outside any phase)");
         return;
     }
     if (phase->parent->parent) {
-        add_path(line, phase->parent);
+        lp_run_line_path(line, phase->parent);
         lp_run_line_add(line, "/");
     }
     lp_run_line_text(line, lp_text_span(&phase->name));
@@ -93,10 +93,11 @@ static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_ru
         return;
     lp_run_line_add(&line, "sums of %zu phase%s reached the largest number there is and are too low, first in ", n,
                     lp_run_plural(n));
-    add_path(&line, phase);
+    lp_run_line_path(&line, phase);
     lp_run_caveat_add(list, "saturated", &line);
 }
 
+/* Workers are sorted by host, so that two boots show side by side. */
 static size_t count_boots(const struct lp_run *run)
 {
     size_t n = 0;
@@ -111,7 +112,6 @@ static size_t count_boots(const struct lp_run *run)
     return n;
 }
 
-/* Workers are sorted by host, so that two boots show side by side. */
 static void add_skew(struct lp_run_line *line, const struct lp_run_skew *skew)
 {
     lp_run_line_add(line, ", and these differ: that of ");

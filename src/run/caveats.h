@@ -43,6 +43,9 @@ void lp_run_concern(struct lp_run_concerned *concerned, const struct lp_run_work
 /* "actor pid 4242 on node07, learner pid 7 on node08 and 3 more workers" */
 void lp_run_line_concerned(struct lp_run_line *line, const struct lp_run_concerned *concerned);
 
+/* "iteration/mcts"; "(outside any phase)" of a root. */
+void lp_run_line_path(struct lp_run_line *line, const struct lp_run_phase *phase);
+
 /* "actor pid 4242 on node07" */
 void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker);
 

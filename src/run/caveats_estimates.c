@@ -9,20 +9,11 @@ static bool is_sampled(const struct lp_run_phase *phase)
     return phase->parent && phase->stride_max > phase->parent->stride_max;
 }
 
-static void add_path(struct lp_run_line *line, const struct lp_run_phase *phase)
-{
-    if (phase->parent && phase->parent->parent) {
-        add_path(line, phase->parent);
-        lp_run_line_add(line, "/");
-    }
-    lp_run_line_text(line, lp_text_span(&phase->name));
-}
-
 static void add_caveat(struct lp_run_caveat_list *list, const struct lp_run_role *role,
                        const struct lp_run_phase *phase)
 {
     struct lp_run_line line = {0};
-    add_path(&line, phase);
+    lp_run_line_path(&line, phase);
     if (role->name.len) {
         lp_run_line_add(&line, " of ");
         lp_run_line_text(&line, lp_text_span(&role->name));

@@ -137,6 +137,21 @@ static void caveat_elsewhere(struct lp_run_caveat_list *list, const struct lp_ru
     lp_run_caveat_add(list, "elsewhere", &line);
 }
 
+/* To be freed. NULL without memory, which the list then says. */
+static const struct lp_run_worker **sorted_workers(struct lp_run_caveat_list *list, const struct lp_run *run,
+                                                   int (*compare)(const void *, const void *))
+{
+    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
+    if (!workers) {
+        list->failed = true;
+        return NULL;
+    }
+    for (size_t i = 0; i < run->n_workers; i++)
+        workers[i] = &run->workers[i];
+    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), compare);
+    return workers;
+}
+
 /* Whether both are of one process; what names a process may be unknown. */
 static int compare_process(const struct lp_run_worker *a, const struct lp_run_worker *b)
 {
@@ -180,14 +195,9 @@ static void caveat_shared(struct lp_run_caveat_list *list, const struct lp_run *
 {
     struct lp_run_line line = {0};
     struct lp_run_concerned concerned = {0};
-    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
-    if (!workers) {
-        list->failed = true;
+    const struct lp_run_worker **workers = sorted_workers(list, run, by_process);
+    if (!workers)
         return;
-    }
-    for (size_t i = 0; i < run->n_workers; i++)
-        workers[i] = &run->workers[i];
-    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_process);
     find_shared(&concerned, workers, run->n_workers);
     free(workers);
     if (!concerned.n)
@@ -254,14 +264,9 @@ static void caveat_restarted(struct lp_run_caveat_list *list, const struct lp_ru
 {
     struct lp_run_line line = {0};
     struct lp_run_concerned concerned = {0};
-    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
-    if (!workers) {
-        list->failed = true;
+    const struct lp_run_worker **workers = sorted_workers(list, run, by_rank);
+    if (!workers)
         return;
-    }
-    for (size_t i = 0; i < run->n_workers; i++)
-        workers[i] = &run->workers[i];
-    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), by_rank);
     for (size_t from = 0, to; from < run->n_workers; from = to) {
         for (to = from + 1; to < run->n_workers && is_same_rank(workers[from], workers[to]);)
             to++;

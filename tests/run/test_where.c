@@ -1,4 +1,5 @@
 /* The living and the others of a run, on a machine of one's own. */
+#include "support/in_folder.h"
 #include "support/worker.h"
 
 #include <math.h>
@@ -6,27 +7,9 @@
 
 #include "run/where.h"
 
-static char *folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    folder = folder_make();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    return 0;
-}
-
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
-
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 static struct lp_where *load(void)
 {
