@@ -151,9 +151,9 @@ def main() -> None:
     options = parser.parse_args()
     lives = measure_lives(options.lives)
     show_lives(lives, options.markdown)
-    start = lives["profiler"][1] - lives["nothing"][1]
+    start = sum(lives["profiler"][:2]) - sum(lives["nothing"][:2])
     verdict = "met" if start < START_BAR_MS else "MISSED"
-    print(f"\nstart: opening a profiler and a first phase adds {start:.2f} ms;", end=" ")
+    print(f"\nstart: import, opening a profiler and a first phase add {start:.2f} ms;", end=" ")
     print(f"under {START_BAR_MS:.0f} ms: {verdict}")
     last = lives["profiler"][2] - lives["nothing"][2]
     verdict = "met" if last < END_BAR_MS else "MISSED"

@@ -35,21 +35,19 @@ else:
     }
 
     def __getattr__(name):
-        import importlib
-
         if name in _HOMES:
             home = __getattr__(_HOMES[name])
             return globals().setdefault(name, getattr(home, name))
         if name == "_core":
             try:
-                return importlib.import_module("lineprofiler._core")
+                return __import__("lineprofiler._core")._core
             except ModuleNotFoundError:
                 raise ImportError(
                     f"{__path__[0]!r} holds the sources of lineprofiler only, and hides what is "
                     "installed: start the program in another folder, or install lineprofiler first"
                 ) from None
         if name in ("accounting", "lines", "testing"):
-            return importlib.import_module(f"lineprofiler.{name}")
+            return getattr(__import__(f"lineprofiler.{name}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():

@@ -27,6 +27,7 @@ class Phase:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 class Recorder:
     """One worker of a run; the base of accounting.Profiler. See src/python/recorder.c."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import weakref
+from _weakref import ref  # as weakref has it, which is written in Python and loads more
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class _Watch:
     __slots__ = ("finalizer", "reference", "registered")
 
     def __init__(self, profiler: Closable) -> None:
-        self.reference = weakref.ref(profiler)
+        self.reference = ref(profiler)
         self.registered = False
         self.finalizer: Any = None
 
@@ -113,7 +113,7 @@ def _close_all() -> None:
         profiler.close()
 
 
-def _close(reference: weakref.ref[Closable]) -> None:
+def _close(reference: ref[Closable]) -> None:
     profiler = reference()
     if profiler is not None:
         profiler.close()

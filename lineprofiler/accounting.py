@@ -15,16 +15,17 @@ use that profiler; while none is installed they do nothing.
 
 from __future__ import annotations
 
-import copyreg
 import os
-import warnings
-import weakref
 
-from lineprofiler import _core, _decorate, _exits
+# Every process of a run imports this, so it loads little: what weakref and warnings have of the
+# interpreter, but not those two, which load much in Python.
+from _warnings import warn as _warn
+from _weakref import ref as _ref
+
+from lineprofiler import _core, _exits
 from lineprofiler._core import RunError, count, current, phase
 from lineprofiler._environment import Export, exporter, outlived
 from lineprofiler._typing import overload as _overload
-from lineprofiler.run import Run, Tree, _make_tree, decode_text, merge_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
     from lineprofiler._backend import Backend as Backend
     from lineprofiler._wrapped import Hooks
+    from lineprofiler.run import Run as Run
+    from lineprofiler.run import Tree as Tree
+    from lineprofiler.run import decode_text as decode_text
+    from lineprofiler.run import merge_run as merge_run
 
     _Function = _TypeVar("_Function", bound=_Callable[..., Any])
 
@@ -260,7 +265,9 @@ class Profiler(_core.Recorder):
         Entries that are open count up to now. After `close`: the last state. Empty where nothing
         was recorded. MemoryError: there is none.
         """
-        return _make_tree(super().merged_tree())
+        from lineprofiler import run
+
+        return run._make_tree(super().merged_tree())
 
     def deltas(self) -> Tree:
         """Return what this process has recorded since the last call of `deltas`, as a `Tree`.
@@ -276,7 +283,9 @@ class Profiler(_core.Recorder):
         of the time in the interval. `open_calls` are the entries open now, and `open_wall_ns` the
         time since they were opened. `min` and `max` of counters are not known: None.
         """
-        return _make_tree(super().deltas())
+        from lineprofiler import run
+
+        return run._make_tree(super().deltas())
 
     def on_snapshot(self, function: _Function) -> _Function:
         """Have a function called with `merged_tree` after each periodic flush; a decorator.
@@ -289,6 +298,9 @@ class Profiler(_core.Recorder):
 
         TypeError: it cannot be called.
         """
+        # Now, so that the thread that flushes imports nothing: a fork may come meanwhile.
+        from lineprofiler import run  # noqa: F401
+
         super().on_snapshot(function)
         _exits.call_before_forks(self.pause_callbacks)
         return function
@@ -331,7 +343,7 @@ class Profiler(_core.Recorder):
             if not isinstance(other, Profiler) or other._is_inherited():
                 continue
             if os.path.realpath(other.run_dir) == here:
-                warnings.warn(
+                _warn(
                     f"another profiler of this process writes to {self._run_dir!r}: the time of"
                     " both is added up. Close that one first, or use it.",
                     RuntimeWarning,
@@ -366,7 +378,7 @@ class Profiler(_core.Recorder):
         if installed is None or installed._is_inherited():
             _core.install(self)
             return
-        warnings.warn(
+        _warn(
             "a profiler is installed already and stays so: close it before installing another.",
             RuntimeWarning,
             stacklevel=3,
@@ -387,9 +399,9 @@ class Profiler(_core.Recorder):
         try:
             super().close()
         except OSError as error:
-            warnings.warn(str(error), RuntimeWarning, stacklevel=stacklevel)
+            _warn(str(error), RuntimeWarning, stacklevel=stacklevel)
         if self.asked_in_vain and not self._silent and self.worker is None:
-            warnings.warn(
+            _warn(
                 "phases were entered, but this profiler is off and wrote nothing to"
                 f" {self._run_dir!r}. Set LINEPROFILER_PROFILE=1, or pass enabled=True or run_dir=;"
                 " enabled=False says that this is meant.",
@@ -398,28 +410,32 @@ class Profiler(_core.Recorder):
             )
 
 
+_HOMES = {
+    "Backend": "_backend",
+    "Run": "run",
+    "Tree": "run",
+    "decode_text": "run",
+    "merge_run": "run",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Import what few programs need when it is first asked for."""
-    if name != "Backend":
+    """Import what few workers need when it is first asked for."""
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from lineprofiler._backend import Backend
-
-    globals()[name] = Backend
-    return Backend
+    home = __import__(f"lineprofiler.{_HOMES[name]}", fromlist=[name])
+    return globals().setdefault(name, getattr(home, name))
 
 
-def _reduce_phase(phase: _core.Phase) -> tuple[Any, ...]:
-    from lineprofiler import _pickling
-
-    return _pickling.reduce_phase(phase)
-
-
-copyreg.pickle(_core.Phase, _reduce_phase)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _profile(phase: Any, function: Any, name: str | None, sample: float) -> Any:
     # Raises what phase() does, here and not at the first call.
     _core.Recorder().phase("unnamed" if name is None else name, sample=sample)
+
+    from lineprofiler import _decorate
 
     def decorate(function: Any) -> Any:
         chosen = _decorate.name_of(function) if name is None else name
@@ -478,7 +494,7 @@ def start(
     """
     installed = installed_profiler()
     if installed is not None and not installed._is_inherited():
-        warnings.warn(
+        _warn(
             "a profiler is installed already and is used: stop() it before starting another.",
             RuntimeWarning,
             stacklevel=2,
@@ -537,12 +553,12 @@ def join(role: str | None = None, index: int | None = None) -> Profiler | None:
         role = last.role if role is None else role
         index = _joined[2] if _joined is not None and index is None else index
     profiler = Profiler(run_dir, role, run_id=run_id, index=index, install=True)
-    _joined = weakref.ref(profiler), origin if run_dir is None else None, index
+    _joined = _ref(profiler), origin if run_dir is None else None, index
     return profiler
 
 
 # The profiler that join() made, the worker whose variables told of the run if any did, the index.
-_joined: tuple[weakref.ref[Profiler], str | None, int | None] | None = None
+_joined: tuple[_ref[Profiler], str | None, int | None] | None = None
 
 
 def _next_run(last: Profiler | None, origin: str | None) -> tuple[str, str] | None:

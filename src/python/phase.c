@@ -290,13 +290,34 @@ static PyGetSetDef phase_properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+/* In pickles and copies. The work is Python's: where a phase arrives, its profiler is looked for. */
+static PyObject *phase_reduce(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *pickling = PyImport_ImportModule("lineprofiler._pickling");
+    PyObject *reduced = pickling ? PyObject_CallMethod(pickling, "reduce_phase", "O", object) : NULL;
+    Py_XDECREF(pickling);
+    return reduced;
+}
+
+static PyMethodDef phase_methods[] = {
+    {"__reduce__", phase_reduce, METH_NOARGS,
+     "__reduce__($self, /)\n--\n\nHow to find the phase of that name elsewhere."},
+    {NULL, NULL, 0, NULL},
+};
+
 PyDoc_STRVAR(phase_doc, "A named region: a context manager that measures its body.\n\n"
                         "Made by Profiler.phase(). May be kept and entered again and again, also\n"
                         "recursively and by several threads at once.");
 
 static PyType_Slot phase_slots[] = {
-    {Py_tp_doc, (void *)phase_doc},   {Py_tp_dealloc, (void *)phase_dealloc}, {Py_tp_traverse, (void *)phase_traverse},
-    {Py_tp_repr, (void *)phase_repr}, {Py_tp_getset, phase_properties},       {0, NULL},
+    {Py_tp_doc, (void *)phase_doc},
+    {Py_tp_dealloc, (void *)phase_dealloc},
+    {Py_tp_traverse, (void *)phase_traverse},
+    {Py_tp_repr, (void *)phase_repr},
+    {Py_tp_methods, phase_methods},
+    {Py_tp_getset, phase_properties},
+    {0, NULL},
 };
 
 static PyType_Spec phase_spec = {

@@ -30,7 +30,7 @@ def test_the_package_alone_loads_next_to_nothing_A5() -> None:
 
 
 def test_testing_loads_no_test_runner_A5() -> None:
-    light = loaded_by("import lineprofiler.accounting, reprlib, collections.abc")
+    light = loaded_by("import lineprofiler.run, reprlib, collections.abc")
     assert loaded_by("import lineprofiler; lineprofiler.testing.assert_roles") - light == {
         "lineprofiler.testing"
     }
@@ -46,7 +46,17 @@ def test_accounting_loads_nothing_heavy_A5() -> None:
     assert not {name.split(".")[0] for name in loaded} & set(HEAVY) - {"threading"}
     assert not [name for name in loaded if name.startswith("lineprofiler.lines")]
     alone = loaded_by("import lineprofiler.accounting")
-    assert not alone & {"threading", "functools", "collections"}
+    python = {"threading", "functools", "collections", "weakref", "warnings", "importlib"}
+    assert not alone & (python | {"lineprofiler.run", "lineprofiler._decorate"})
+
+
+def test_what_accounting_loads_on_demand_is_there_A5() -> None:
+    assert loaded_by(
+        "from lineprofiler import accounting\n"
+        "assert set(accounting.__all__) <= set(dir(accounting))\n"
+        "from lineprofiler.accounting import *\n"
+        "assert Run.__module__ == Tree.__module__ == merge_run.__module__ == 'lineprofiler.run'"
+    ) >= {"lineprofiler.run", "lineprofiler._backend"}
 
 
 def test_lines_are_measured_without_accounting_A5() -> None:
