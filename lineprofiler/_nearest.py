@@ -70,3 +70,8 @@ def did_you_mean(shown: Iterable[str], there: Iterable[str]) -> str:
         return f"; did you mean {' or '.join(near)}?"
     every = listing(there)
     return f"; there are {every}" if every else "; there are none"
+
+
+def short_name(name: str) -> str:
+    """Return a name as it is, if it is short and plain."""
+    return name if name.isprintable() and len(name) <= 60 else short_repr(name)

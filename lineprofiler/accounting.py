@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from lineprofiler._backend import Backend as Backend
     from lineprofiler._wrapped import Hooks
     from lineprofiler.run import Run as Run
-    from lineprofiler.run import Tree as Tree
-    from lineprofiler.run import decode_text as decode_text
     from lineprofiler.run import merge_run as merge_run
+    from lineprofiler.tree import Tree as Tree
+    from lineprofiler.tree import decode_text as decode_text
 
     _Function = _TypeVar("_Function", bound=_Callable[..., Any])
 
@@ -265,9 +265,9 @@ class Profiler(_core.Recorder):
         Entries that are open count up to now. After `close`: the last state. Empty where nothing
         was recorded. MemoryError: there is none.
         """
-        from lineprofiler import run
+        from lineprofiler import tree
 
-        return run._make_tree(super().merged_tree())
+        return tree._make_tree(super().merged_tree())
 
     def deltas(self) -> Tree:
         """Return what this process has recorded since the last call of `deltas`, as a `Tree`.
@@ -283,9 +283,9 @@ class Profiler(_core.Recorder):
         of the time in the interval. `open_calls` are the entries open now, and `open_wall_ns` the
         time since they were opened. `min` and `max` of counters are not known: None.
         """
-        from lineprofiler import run
+        from lineprofiler import tree
 
-        return run._make_tree(super().deltas())
+        return tree._make_tree(super().deltas())
 
     def on_snapshot(self, function: _Function) -> _Function:
         """Have a function called with `merged_tree` after each periodic flush; a decorator.
@@ -298,9 +298,6 @@ class Profiler(_core.Recorder):
 
         TypeError: it cannot be called.
         """
-        # Now, so that the thread that flushes imports nothing: a fork may come meanwhile.
-        from lineprofiler import run  # noqa: F401
-
         super().on_snapshot(function)
         _exits.call_before_forks(self.pause_callbacks)
         return function
@@ -413,8 +410,8 @@ class Profiler(_core.Recorder):
 _HOMES = {
     "Backend": "_backend",
     "Run": "run",
-    "Tree": "run",
-    "decode_text": "run",
+    "Tree": "tree",
+    "decode_text": "tree",
     "merge_run": "run",
 }
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from lineprofiler import _core
 from lineprofiler._record import _Record
-from lineprofiler.run import Caveat, _decode_all
+from lineprofiler.run import Caveat
+from lineprofiler.tree import _decode_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ struct lpy_callbacks {
     struct lp_worker *worker; /* Borrowed. */
     /* Guarded by the GIL. NULL once the recorder is gone. */
     PyObject *functions; /* Owned: a list. */
-    PyObject *make_tree; /* Owned: lineprofiler.run._make_tree */
+    PyObject *make_tree; /* Owned: lineprofiler.tree._make_tree */
     PyObject *error;     /* Owned: a line of text on the last failure; may be NULL */
     sigset_t signals; /* blocked where functions were registered: what they start must not inherit the keeper's mask */
 };
@@ -82,7 +82,7 @@ PyObject *lpy_callbacks_error(const struct lpy_callbacks *callbacks)
 int lpy_callbacks_add(struct lpy_callbacks *callbacks, PyObject *function)
 {
     if (callbacks->make_tree == NULL) {
-        PyObject *module = PyImport_ImportModule("lineprofiler.run");
+        PyObject *module = PyImport_ImportModule("lineprofiler.tree");
         callbacks->make_tree = module ? PyObject_GetAttrString(module, "_make_tree") : NULL;
         Py_XDECREF(module);
     }

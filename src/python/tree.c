@@ -1,4 +1,4 @@
-/* merged_tree() and deltas(): a worker's own state as plain objects, out of which lineprofiler/run.py makes a Tree. */
+/* merged_tree() and deltas(): a worker's own state as plain objects, out of which lineprofiler/tree.py makes a Tree. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -47,7 +47,9 @@ def test_accounting_loads_nothing_heavy_A5() -> None:
     assert not [name for name in loaded if name.startswith("lineprofiler.lines")]
     alone = loaded_by("import lineprofiler.accounting")
     python = {"threading", "functools", "collections", "weakref", "warnings", "importlib"}
-    assert not alone & (python | {"lineprofiler.run", "lineprofiler._decorate"})
+    assert not alone & (
+        python | {"lineprofiler.run", "lineprofiler.tree", "lineprofiler._decorate"}
+    )
 
 
 def test_what_accounting_loads_on_demand_is_there_A5() -> None:
@@ -55,7 +57,8 @@ def test_what_accounting_loads_on_demand_is_there_A5() -> None:
         "from lineprofiler import accounting\n"
         "assert set(accounting.__all__) <= set(dir(accounting))\n"
         "from lineprofiler.accounting import *\n"
-        "assert Run.__module__ == Tree.__module__ == merge_run.__module__ == 'lineprofiler.run'"
+        "assert Run.__module__ == merge_run.__module__ == 'lineprofiler.run'\n"
+        "assert Tree.__module__ == decode_text.__module__ == 'lineprofiler.tree'"
     ) >= {"lineprofiler.run", "lineprofiler._backend"}
 
 
