@@ -204,7 +204,7 @@ struct lp_header {
     uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
     char boot_id[40];
     struct lp_stamp started;
-    int64_t rank;         /* -1: none */
+    int64_t rank, index;  /* of the launch; of its role. -1: none */
     uint64_t snapshot_ns; /* the flush interval; 0: none */
     /* When the owner last showed life outside its phases. */
     _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC */

@@ -13,9 +13,9 @@
 
 static const enum lp_top_key phase_keys[] = {LP_TOP_BY_NAME, LP_TOP_BY_SHARE, LP_TOP_BY_SELF,
                                              LP_TOP_BY_WAIT, LP_TOP_BY_CALLS, LP_TOP_BY_EACH};
-static const enum lp_top_key worker_keys[] = {LP_TOP_BY_PID,   LP_TOP_BY_RANK,  LP_TOP_BY_HOST, LP_TOP_BY_ROLE,
-                                              LP_TOP_BY_STATE, LP_TOP_BY_SHARE, LP_TOP_BY_WAIT, LP_TOP_BY_CALLS,
-                                              LP_TOP_BY_RSS,   LP_TOP_BY_OPEN,  LP_TOP_BY_NAME};
+static const enum lp_top_key worker_keys[] = {LP_TOP_BY_PID,   LP_TOP_BY_RANK,  LP_TOP_BY_INDEX, LP_TOP_BY_HOST,
+                                              LP_TOP_BY_ROLE,  LP_TOP_BY_STATE, LP_TOP_BY_SHARE, LP_TOP_BY_WAIT,
+                                              LP_TOP_BY_CALLS, LP_TOP_BY_RSS,   LP_TOP_BY_OPEN,  LP_TOP_BY_NAME};
 
 const enum lp_top_key *lp_top_keys(enum lp_top_mode mode, size_t *n)
 {
@@ -26,8 +26,8 @@ const enum lp_top_key *lp_top_keys(enum lp_top_mode mode, size_t *n)
 
 const char *lp_top_key_name(enum lp_top_key key)
 {
-    static const char *const names[LP_TOP_KEYS] = {"share", "self", "wait", "calls", "each",  "rss", "for",
-                                                   "pid",   "rank", "host", "role",  "state", "name"};
+    static const char *const names[LP_TOP_KEYS] = {"share", "self", "wait",  "calls", "each", "rss",   "for",
+                                                   "pid",   "rank", "index", "host",  "role", "state", "name"};
     return names[key];
 }
 

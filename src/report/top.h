@@ -29,12 +29,13 @@ enum lp_top_key {
     LP_TOP_BY_OPEN,
     LP_TOP_BY_PID,
     LP_TOP_BY_RANK,
+    LP_TOP_BY_INDEX, /* Of its role. */
     LP_TOP_BY_HOST,
     LP_TOP_BY_ROLE,
     LP_TOP_BY_STATE,
     LP_TOP_BY_NAME /* Of a phase, or of what a worker is in. */
 };
-#define LP_TOP_KEYS 13
+#define LP_TOP_KEYS 14
 
 struct lp_top_view {
     enum lp_top_mode mode;

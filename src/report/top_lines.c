@@ -149,6 +149,8 @@ static double number_of_worker(const struct lp_top_worker *worker, enum lp_top_k
         return (double)worker->worker->pid;
     case LP_TOP_BY_RANK:
         return or_nan(worker->worker->rank);
+    case LP_TOP_BY_INDEX:
+        return or_nan(worker->worker->index);
     case LP_TOP_BY_STATE:
         return (double)worker->state;
     default:

@@ -38,10 +38,15 @@ static size_t name_columns(const struct lp_top_table *table)
 static void role_line(const struct lp_top_table *table, struct lp_frame *frame, size_t row,
                       const struct lp_top_role *role)
 {
-    char count[64];
+    char count[2 * sizeof(struct lp_report_cell) + sizeof "   of  processes"];
     const struct lp_text *name = &role->role->name;
     size_t n = role->role->n_workers;
-    snprintf(count, sizeof count, n == 1 ? "  %s process" : "  %s processes", lp_report_count(n).text);
+    const char *what = n == 1 ? "process" : "processes";
+    if (role->n_running < n)
+        snprintf(count, sizeof count, "  %s of %s %s", lp_report_count(role->n_running).text, lp_report_count(n).text,
+                 what);
+    else
+        snprintf(count, sizeof count, "  %s %s", lp_report_count(n).text, what);
     size_t room = name_columns(table), column;
     if (name->len > 0)
         column = lp_frame_label(frame, row, 0, room, LP_FRAME_BOLD, name->bytes, name->len);

@@ -13,12 +13,12 @@
 #define MUCH_WAIT 0.5
 
 static const struct lp_top_column all[] = {
-    {LP_TOP_BY_PID, "PID", 7, false, 0},    {LP_TOP_BY_RANK, "RANK", 4, false, 5},
-    {LP_TOP_BY_HOST, "HOST", 4, true, 4},   {LP_TOP_BY_ROLE, "ROLE", 4, true, 6},
-    {LP_TOP_BY_STATE, "STATE", 6, true, 2}, {LP_TOP_BY_SHARE, "phases", 7, false, 0},
-    {LP_TOP_BY_WAIT, "wait", 5, false, 3},  {LP_TOP_BY_CALLS, "calls/s", 9, false, 1},
-    {LP_TOP_BY_RSS, "RSS", 8, false, 1},    {LP_TOP_BY_OPEN, "for", 7, false, 7},
-    {LP_TOP_BY_NAME, "DOING", 8, true, 0},
+    {LP_TOP_BY_PID, "PID", 7, false, 0},       {LP_TOP_BY_RANK, "RANK", 4, false, 5},
+    {LP_TOP_BY_INDEX, "INDEX", 5, false, 5},   {LP_TOP_BY_HOST, "HOST", 4, true, 4},
+    {LP_TOP_BY_ROLE, "ROLE", 4, true, 6},      {LP_TOP_BY_STATE, "STATE", 6, true, 2},
+    {LP_TOP_BY_SHARE, "phases", 7, false, 0},  {LP_TOP_BY_WAIT, "wait", 5, false, 3},
+    {LP_TOP_BY_CALLS, "calls/s", 9, false, 1}, {LP_TOP_BY_RSS, "RSS", 8, false, 1},
+    {LP_TOP_BY_OPEN, "for", 7, false, 7},      {LP_TOP_BY_NAME, "DOING", 8, true, 0},
 };
 
 const char *lp_top_state_name(const struct lp_top_worker *worker)
@@ -54,6 +54,8 @@ static bool is_needed(struct lp_top_column *column, const struct lp_top *top)
         const struct lp_text *other = column->key == LP_TOP_BY_HOST ? &first->host : &first->role;
         if (column->key == LP_TOP_BY_RANK) {
             needed |= worker->rank >= 0;
+        } else if (column->key == LP_TOP_BY_INDEX) {
+            needed |= worker->index >= 0;
         } else {
             needed |= text->len != other->len || memcmp(text->bytes, other->bytes, text->len) != 0;
             column->columns = wider(column->columns, text);
@@ -68,7 +70,8 @@ void lp_top_workers_table(struct lp_top_table *table, struct lp_top_column colum
     size_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         columns[n] = all[i];
-        bool optional = all[i].key == LP_TOP_BY_RANK || all[i].key == LP_TOP_BY_HOST || all[i].key == LP_TOP_BY_ROLE;
+        bool optional = all[i].key == LP_TOP_BY_RANK || all[i].key == LP_TOP_BY_INDEX || all[i].key == LP_TOP_BY_HOST ||
+                        all[i].key == LP_TOP_BY_ROLE;
         if (!optional || is_needed(&columns[n], top))
             n++;
     }
@@ -123,6 +126,8 @@ static void who(const struct lp_top_table *table, struct lp_frame *frame, size_t
     lp_top_table_put(table, LP_TOP_BY_PID, frame, row, style, lp_report_number(worker->worker->pid).text);
     if (worker->worker->rank >= 0)
         lp_top_table_put(table, LP_TOP_BY_RANK, frame, row, style, lp_report_number(worker->worker->rank).text);
+    if (worker->worker->index >= 0)
+        lp_top_table_put(table, LP_TOP_BY_INDEX, frame, row, style, lp_report_number(worker->worker->index).text);
     for (size_t i = 0; i < 2; i++) {
         const struct lp_top_place *place = lp_top_table_find(table, keys[i]);
         if (place != NULL)

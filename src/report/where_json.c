@@ -118,6 +118,7 @@ static void workers(struct lp_emit *emit, const struct lp_where *where)
         text(emit, "role", &worker->stacks.role);
         lp_report_json_count(emit, "pid", worker->stacks.pid);
         at_least_0(emit, "rank", worker->stacks.rank);
+        at_least_0(emit, "index", worker->stacks.index);
         lp_report_json_bool(emit, "private_image", worker->stacks.partial);
         lp_report_json_count(emit, "ended_threads", worker->stacks.n_ended_threads);
         threads(emit, worker);
@@ -128,14 +129,21 @@ static void workers(struct lp_emit *emit, const struct lp_where *where)
 
 /* ---- the others ------------------------------------------------------------------------------- */
 
-static void facts(struct lp_emit *emit, const struct lp_run_worker *worker)
+static void facts(struct lp_emit *emit, const struct lp_where_other *other)
 {
+    const struct lp_run_worker *worker = other->worker;
     lp_report_json_text(emit, "worker", &worker->worker);
     lp_report_json_text(emit, "role", &worker->role);
     lp_report_json_text(emit, "host", &worker->host);
     lp_report_json_signed(emit, "pid", worker->pid);
     at_least_0(emit, "rank", worker->rank);
+    at_least_0(emit, "index", worker->index);
     lp_report_json_count(emit, "written_realtime_ns", worker->written.realtime_ns);
+    if (other->ahead)
+        lp_report_json_null(emit, "age_ns");
+    else
+        lp_report_json_count(emit, "age_ns", other->age_ns);
+    lp_report_json_bool(emit, "same_clock", other->same_clock);
 }
 
 static void open(struct lp_emit *emit, const struct lp_run_worker *worker)
@@ -159,15 +167,10 @@ static void elsewhere(struct lp_emit *emit, const struct lp_where *where)
     }
     lp_report_json_array(emit, "elsewhere");
     for (size_t i = 0; i < where->n_elsewhere; i++) {
-        const struct lp_where_elsewhere *other = &where->elsewhere[i];
+        const struct lp_where_other *other = &where->elsewhere[i];
         lp_emit_newline(emit);
         lp_report_json_object(emit, NULL);
-        facts(emit, other->worker);
-        if (other->ahead)
-            lp_report_json_null(emit, "age_ns");
-        else
-            lp_report_json_count(emit, "age_ns", other->age_ns);
-        lp_report_json_bool(emit, "same_clock", other->same_clock);
+        facts(emit, other);
         open(emit, other->worker);
         lp_emit_close(emit, '}');
     }
@@ -182,10 +185,10 @@ static void ended(struct lp_emit *emit, const struct lp_where *where)
     }
     lp_report_json_array(emit, "ended");
     for (size_t i = 0; i < where->n_ended; i++) {
-        const struct lp_run_worker *worker = where->ended[i];
+        const struct lp_run_worker *worker = where->ended[i].worker;
         lp_emit_newline(emit);
         lp_report_json_object(emit, NULL);
-        facts(emit, worker);
+        facts(emit, &where->ended[i]);
         at_least_0(emit, "signal", worker->signal > 0 ? worker->signal : -1);
         at_least_0(emit, "exit_status", worker->exit_status);
         open(emit, worker);

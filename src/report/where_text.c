@@ -255,12 +255,27 @@ static void thread_name(struct lp_report_page *page, const struct lp_where_group
     lp_report_page_label(page, shape, len, NAME_COLUMNS);
 }
 
-static bool all_ranked(const struct lp_where_group *group)
+/* The numbers by which people know them: ranks of a launch if all have one, else which of its role each is if that
+   tells them apart, else pids. Members are sorted by these. */
+enum known_by { BY_RANK, BY_INDEX, BY_PID };
+
+static enum known_by known_by(const struct lp_where_group *group)
 {
-    for (size_t i = 0; i < group->n_members; i++)
-        if (group->members[i].worker->stacks.rank < 0)
-            return false;
-    return true;
+    bool ranks = true, indices = true;
+    const struct lp_where_worker *last = NULL;
+    for (size_t i = 0; i < group->n_members; i++) {
+        const struct lp_where_worker *worker = group->members[i].worker;
+        ranks &= worker->stacks.rank >= 0;
+        indices &= worker->stacks.index >= 0;
+        indices &= last == NULL || last == worker || last->stacks.index < worker->stacks.index;
+        last = worker;
+    }
+    return ranks ? BY_RANK : indices ? BY_INDEX : BY_PID;
+}
+
+static uint64_t number_of(const struct lp_stacks *stacks, enum known_by by)
+{
+    return by == BY_RANK ? (uint64_t)stacks->rank : by == BY_INDEX ? (uint64_t)stacks->index : stacks->pid;
 }
 
 /* A list of numbers "0-13, 15" in so many columns, what does not fit being "...". */
@@ -306,8 +321,9 @@ static void numbers_add(struct numbers *numbers, uint64_t number)
 
 static void who_are(struct lp_report_page *page, const struct lp_where_group *group)
 {
-    bool ranks = all_ranked(group);
-    const char *what = ranks ? "ranks " : "pids ";
+    static const char *const titles[] = {"ranks ", "index ", "pids "};
+    enum known_by by = known_by(group);
+    const char *what = titles[by];
     size_t used = page->column + strlen(what) + 3;
     struct numbers numbers = {.room = used + 12 < page->width ? page->width - used : 12};
     if (numbers.room > sizeof numbers.text - 32)
@@ -315,7 +331,7 @@ static void who_are(struct lp_report_page *page, const struct lp_where_group *gr
     for (size_t i = 0; i < group->n_members; i++) {
         const struct lp_stacks *stacks = &group->members[i].worker->stacks;
         if (i == 0 || group->members[i].worker != group->members[i - 1].worker)
-            numbers_add(&numbers, ranks ? (uint64_t)stacks->rank : stacks->pid);
+            numbers_add(&numbers, number_of(stacks, by));
     }
     numbers_flush(&numbers, true);
     part(page);
@@ -325,13 +341,12 @@ static void who_are(struct lp_report_page *page, const struct lp_where_group *gr
 
 static void who_is(struct lp_report_page *page, const struct lp_stacks *stacks)
 {
-    char text_of[80];
     part(page);
-    if (stacks->rank >= 0)
-        snprintf(text_of, sizeof text_of, "rank %" PRId64 ", pid %" PRIu64, stacks->rank, stacks->pid);
-    else
-        snprintf(text_of, sizeof text_of, "pid %" PRIu64, stacks->pid);
-    text(page, text_of);
+    if (stacks->rank >= 0 || stacks->index >= 0) {
+        text(page, lp_report_process(stacks->rank, stacks->index, (int64_t)stacks->pid).text);
+        text(page, ", ");
+    }
+    text(page, lp_report_process(-1, -1, (int64_t)stacks->pid).text);
 }
 
 /* How many of what: "200 tasks", "28 threads", "14 workers". */
@@ -531,12 +546,12 @@ static void run_label(struct lp_report_page *page, const struct lp_text *name, s
 static void worker(struct lp_report_page *page, const struct lp_run_worker *it)
 {
     run_label(page, &it->role, NAME_COLUMNS);
-    if (it->rank >= 0) {
-        text(page, " rank ");
-        text(page, lp_report_number(it->rank).text);
+    text(page, " ");
+    if (it->rank >= 0 || it->index >= 0) {
+        text(page, lp_report_process(it->rank, it->index, it->pid).text);
+        text(page, " ");
     }
-    text(page, " pid ");
-    text(page, lp_report_number(it->pid).text);
+    text(page, lp_report_process(-1, -1, it->pid).text);
 }
 
 static const struct lp_run_open *longest_open(const struct lp_run_worker *it)
@@ -555,20 +570,20 @@ static void inside(struct lp_report_page *page, const struct lp_run_open *open)
     text(page, lp_report_duration((double)open->open_ns).text);
 }
 
-static bool same_node(const struct lp_where_elsewhere *a, const struct lp_where_elsewhere *b)
+static bool same_node(const struct lp_where_other *a, const struct lp_where_other *b)
 {
     const struct lp_text *one = &a->worker->host, *other = &b->worker->host;
     return a->same_clock == b->same_clock && one->len == other->len && memcmp(one->bytes, other->bytes, one->len) == 0;
 }
 
-static bool is_newer(const struct lp_where_elsewhere *a, const struct lp_where_elsewhere *b)
+static bool is_newer(const struct lp_where_other *a, const struct lp_where_other *b)
 {
     if (a->ahead != b->ahead)
         return a->ahead;
     return a->ahead ? a->age_ns > b->age_ns : a->age_ns < b->age_ns;
 }
 
-static void age(struct lp_report_page *page, const struct lp_where_elsewhere *newest)
+static void age(struct lp_report_page *page, const struct lp_where_other *newest)
 {
     char line[128];
     const char *by = newest->same_clock ? " old"
@@ -585,11 +600,11 @@ static void age(struct lp_report_page *page, const struct lp_where_elsewhere *ne
 }
 
 /* The phases that were open longest on a node when its workers last wrote. */
-static void open_then(struct lp_report_page *page, const struct lp_where_elsewhere *others, size_t n)
+static void open_then(struct lp_report_page *page, const struct lp_where_other *others, size_t n)
 {
     const struct lp_run_open *below = NULL;
     for (size_t shown = 0; shown < OPEN_SHOWN; shown++) {
-        const struct lp_where_elsewhere *longest = NULL;
+        const struct lp_where_other *longest = NULL;
         const struct lp_run_open *open = NULL;
         for (size_t i = 0; i < n; i++) {
             const struct lp_run_open *one = longest_open(others[i].worker);
@@ -611,9 +626,9 @@ static void open_then(struct lp_report_page *page, const struct lp_where_elsewhe
     }
 }
 
-static void node(struct lp_report_page *page, const struct lp_where_elsewhere *others, size_t n)
+static void node(struct lp_report_page *page, const struct lp_where_other *others, size_t n)
 {
-    const struct lp_where_elsewhere *newest = others;
+    const struct lp_where_other *newest = others;
     for (size_t i = 1; i < n; i++)
         if (is_newer(&others[i], newest))
             newest = &others[i];
@@ -666,6 +681,15 @@ static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker
     }
 }
 
+static void last_seen(struct lp_report_page *page, const struct lp_where_other *it)
+{
+    if (it->ahead) /* by its node's clock: nobody can tell when that was */
+        return;
+    text(page, ", last seen ");
+    text(page, lp_report_duration((double)it->age_ns).text);
+    text(page, it->same_clock ? " ago" : " ago by that node's clock");
+}
+
 static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
     size_t shown = !bounded || where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
@@ -676,13 +700,15 @@ static void ended(struct lp_report_page *page, const struct lp_where *where, boo
     text(page, lp_report_text_plural(where->n_ended, "worker", "workers").text);
     lp_report_page_end(page);
     for (size_t i = 0; i < shown; i++) {
-        const struct lp_run_open *open = longest_open(where->ended[i]);
+        const struct lp_run_open *open = longest_open(where->ended[i].worker);
         lp_report_page_to(page, 2);
-        worker(page, where->ended[i]);
-        how_it_ended(page, where->ended[i]);
+        worker(page, where->ended[i].worker);
+        how_it_ended(page, where->ended[i].worker);
+        last_seen(page, &where->ended[i]);
         if (open) {
-            text(page, ", in ");
-            lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 8, 4);
+            text(page, ",");
+            lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 12, 4);
+            text(page, page->column > 4 ? " in " : "in ");
             if (open->open_ns > 0)
                 inside(page, open);
             else /* It was entered after the worker's last sign of life: for how long it was open is not known. */

@@ -142,16 +142,28 @@ static const struct lp_where_worker *find_living(const struct lp_where *where, s
     return NULL;
 }
 
-static void add_elsewhere(struct lp_where *where, const struct lp_run_worker *worker, const struct lp_stamp *now,
-                          const char *boot_id)
+static struct lp_where_other make_other(const struct lp_run_worker *worker, const struct lp_stamp *now,
+                                        const char *boot_id)
 {
-    struct lp_where_elsewhere *other = &where->elsewhere[where->n_elsewhere++];
-    *other = (struct lp_where_elsewhere){.worker = worker};
-    other->same_clock = worker->boot_id && *boot_id && strcmp(worker->boot_id, boot_id) == 0;
-    uint64_t now_ns = other->same_clock ? now->boottime_ns : now->realtime_ns;
-    uint64_t then_ns = other->same_clock ? worker->written.boottime_ns : worker->written.realtime_ns;
-    other->ahead = then_ns > now_ns && !other->same_clock;
-    other->age_ns = then_ns > now_ns ? (other->ahead ? then_ns - now_ns : 0) : now_ns - then_ns;
+    struct lp_where_other other = {.worker = worker};
+    other.same_clock = worker->boot_id && *boot_id && strcmp(worker->boot_id, boot_id) == 0;
+    uint64_t now_ns = other.same_clock ? now->boottime_ns : now->realtime_ns;
+    uint64_t then_ns = other.same_clock ? worker->written.boottime_ns : worker->written.realtime_ns;
+    other.ahead = then_ns > now_ns && !other.same_clock;
+    other.age_ns = then_ns > now_ns ? (other.ahead ? then_ns - now_ns : 0) : now_ns - then_ns;
+    return other;
+}
+
+/* Newest first; those of one time as the run has them. */
+static int compare_ends(const void *a, const void *b)
+{
+    const struct lp_where_other *one = a, *other = b;
+    if (one->ahead != other->ahead)
+        return one->ahead ? -1 : 1;
+    int order = (one->age_ns > other->age_ns) - (one->age_ns < other->age_ns);
+    if (order == 0)
+        return (one->worker > other->worker) - (one->worker < other->worker);
+    return one->ahead ? -order : order;
 }
 
 /* The workers of the run that are not among the living. */
@@ -162,7 +174,7 @@ static int sort_out(struct lp_where *where)
     size_t n = where->run->n_workers;
     lp_boot_id_read(boot_id, sizeof boot_id);
     where->elsewhere = calloc(n + 1, sizeof *where->elsewhere);
-    where->ended = calloc(n + 1, sizeof(const struct lp_run_worker *));
+    where->ended = calloc(n + 1, sizeof *where->ended);
     if (!where->elsewhere || !where->ended)
         return -1;
     for (size_t i = 0; i < n; i++) {
@@ -170,10 +182,11 @@ static int sort_out(struct lp_where *where)
         if (worker->closed)
             where->n_closed++;
         else if (worker->ended || worker->source == LP_SOURCE_DEAD_IMAGE)
-            where->ended[where->n_ended++] = worker;
+            where->ended[where->n_ended++] = make_other(worker, &now, boot_id);
         else if (!find_living(where, lp_text_span(&worker->worker)) && worker->source != LP_SOURCE_LIVE_IMAGE)
-            add_elsewhere(where, worker, &now, boot_id);
+            where->elsewhere[where->n_elsewhere++] = make_other(worker, &now, boot_id);
     }
+    qsort(where->ended, where->n_ended, sizeof *where->ended, compare_ends);
     return 0;
 }
 
@@ -189,6 +202,8 @@ static int compare_workers(const void *a, const void *b)
     int order = compare_texts(&one->role, &other->role);
     if (order == 0)
         order = (one->rank > other->rank) - (one->rank < other->rank);
+    if (order == 0)
+        order = (one->index > other->index) - (one->index < other->index);
     if (order == 0)
         order = (one->pid > other->pid) - (one->pid < other->pid);
     return order ? order : compare_texts(&one->worker, &other->worker);

@@ -46,11 +46,10 @@ struct lp_where_worker {
     bool of_run; /* its run id is that of the run */
 };
 
-/* A worker that is not known to have ended, and whose image is not to be seen: it is on another node, or in a container
-   of its own. */
-struct lp_where_elsewhere {
+/* A worker of which only the run knows. */
+struct lp_where_other {
     const struct lp_run_worker *worker; /* Borrowed from the run. */
-    uint64_t age_ns;                    /* of its newest file */
+    uint64_t age_ns;                    /* of its newest file, or last sign of life */
     bool same_clock;                    /* the same boot of the same machine wrote it: age_ns is exact */
     bool ahead;                         /* it was written age_ns in the future, by its node's clock */
 };
@@ -60,11 +59,13 @@ struct lp_where {
     bool run_dir_late;     /* it did not answer: those that live here are all that is known, by their images' path */
     struct lp_text run_id; /* Owned. */
     uint64_t now_realtime_ns;
-    struct lp_where_worker *workers; /* Owned; sorted by role, rank, pid. */
+    struct lp_where_worker *workers; /* Owned; sorted by role, rank, index, pid. */
     size_t n_workers;
-    struct lp_where_elsewhere *elsewhere; /* Owned; sorted by host, rank, start. */
+    /* Owned; sorted by host, rank, index, start: not known to have ended, but their images are not to be seen. They are
+       on other nodes, or in containers of their own. */
+    struct lp_where_other *elsewhere;
     size_t n_elsewhere;
-    const struct lp_run_worker **ended; /* Owned array; without close. */
+    struct lp_where_other *ended; /* Owned; without close, the last one first. */
     size_t n_ended;
     size_t n_closed;
     size_t n_all;       /* workers of the run: n_closed, n_ended, n_elsewhere, and those of workers that are of_run */

@@ -239,6 +239,7 @@ int lp_worker_put_facts(struct lp_worker *worker)
     memcpy(header->boot_id, identity->boot_id, sizeof header->boot_id);
     header->started = worker->started;
     header->rank = identity->launch.rank;
+    header->index = worker->has_index ? (int64_t)worker->index : -1;
     atomic_store(&header->run_dir_device, worker->run_dir_device);
     atomic_store(&header->run_dir_inode, worker->run_dir_inode);
     header->snapshot_ns = worker->snapshot_ns;

@@ -426,6 +426,7 @@ static int read_view(struct lp_stacks *stacks, const struct lp_view *view)
     stacks->pid = header->pid;
     stacks->pid_namespace = header->pid_namespace;
     stacks->rank = header->rank;
+    stacks->index = header->index;
     stacks->partial = GET(header->shared) < GET(header->used);
     copy_name(&reading, header->worker, &stacks->worker);
     copy_name(&reading, header->run_id, &stacks->run_id);

@@ -63,7 +63,7 @@ struct lp_stacks_thread {
 struct lp_stacks {
     struct lp_stacks_text worker, run_id, role;
     uint64_t pid, pid_namespace;
-    int64_t rank;                     /* -1: none */
+    int64_t rank, index;              /* of the launch; of its role. -1: none */
     struct lp_stacks_thread *threads; /* those that live */
     size_t n_threads, n_ended_threads;
     bool partial; /* it has gone on in private memory: what came after that is not to be seen */

@@ -395,6 +395,23 @@ static void test_scrolled(void **state)
     end(&live);
 }
 
+static void test_workers_with_an_index(void **state)
+{
+    (void)state;
+    struct live live;
+    begin(&live);
+    for (size_t i = 0; i < 3; i++) {
+        live.model.run->workers[i].rank = -1;
+        live.model.run->workers[i].index = i == 1 ? 12 : -1;
+    }
+    live.view.mode = LP_TOP_WORKERS;
+    live.view.sort[LP_TOP_WORKERS] = LP_TOP_BY_INDEX;
+    assert_contains(draw(&live, 10, 80), "by index\n"
+                                         "    PID INDEX HOST   ROLE    STATE   phases  wait   calls/s      RSS DOING\n"
+                                         "   4712    12 node08 actor   live     85.0%   76% ");
+    end(&live);
+}
+
 /* Who closed, died, vanished, appeared, or has not written: each says so, instead of figures that it has not. */
 static void test_what_became_of_workers(void **state)
 {
@@ -429,6 +446,8 @@ static void test_what_became_of_workers(void **state)
     assert_contains(draw(&live, 24, 80), "\n  a process died or vanished: no figures of phases this time\n"
                                          "  of 1 of 2 running processes: the others have not written since\n");
     assert_contains(text.bytes, "\n  self_play/mcts " NONE);
+    assert_contains(text.bytes, "\nactor  2 of 3 processes "); /* which run */
+    assert_contains(text.bytes, "\nlearner  0 of 1 process ");
     live.before = live.after;
     live.before.taken.monotonic_ns = 100 * S;
     assert_contains(draw(&live, 24, 80), "\n  no process has written since: figures come with their next flush\n");
@@ -495,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_filtered),
         cmocka_unit_test(test_idle_ones_hidden),
         cmocka_unit_test(test_scrolled),
+        cmocka_unit_test(test_workers_with_an_index),
         cmocka_unit_test(test_what_became_of_workers),
         cmocka_unit_test(test_the_first_reading),
         cmocka_unit_test(test_a_single_reading),

@@ -31,8 +31,8 @@ struct made {
     struct lp_stacks_frame frames[WORKERS][2][8][32];
     struct lp_run_worker others[8];
     struct lp_run_open opens[8];
-    struct lp_where_elsewhere elsewhere[8];
-    const struct lp_run_worker *ended[8];
+    struct lp_where_other elsewhere[8];
+    struct lp_where_other ended[8];
 };
 
 static struct made made;
@@ -68,7 +68,8 @@ static struct lp_where_worker *add_worker(const char *role, int64_t rank)
                                                 .run_id = text("20260813T2241-471c94"),
                                                 .role = text(role),
                                                 .pid = 4242 + i,
-                                                .rank = rank};
+                                                .rank = rank,
+                                                .index = -1};
     return &made.workers[i];
 }
 
@@ -113,12 +114,18 @@ static struct lp_run_worker *add_other(const char *role, const char *host, const
                                             .host = run_text(host),
                                             .pid = 700 + (int64_t)i,
                                             .rank = -1,
+                                            .index = -1,
                                             .signal = -1,
                                             .exit_status = -1,
                                             .open = &made.opens[i],
                                             .n_open = *path != '\0'};
     made.where.n_all++;
     return &made.others[i];
+}
+
+static void add_ended(struct lp_run_worker *worker)
+{
+    made.ended[made.where.n_ended++] = (struct lp_where_other){worker, 40 * S, true, false};
 }
 
 static struct lp_buffer written;
@@ -269,6 +276,23 @@ static void test_one_that_hangs_where_others_pass(void **state)
                            "   20.0ms  waiting    ACTOR MainThread \xc2\xb7 15 workers \xc2\xb7 ranks 0-6, 8-15\n"));
 }
 
+/* Which of its role a worker is tells them apart where there are no ranks, and where it is another for each. */
+static void test_workers_with_an_index(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 4; i++) {
+        struct lp_where_worker *worker = add_worker("env", -1);
+        worker->stacks.index = i;
+        add_stack(add_thread(worker, "MainThread", LP_WHERE_WAITING), S, i == 2 ? reducing : loading);
+    }
+    const char *text_of = page(0);
+    assert_non_null(strstr(text_of, "ENV MainThread \xc2\xb7 3 workers \xc2\xb7 index 0, 1, 3\n"));
+    assert_non_null(strstr(text_of, "ENV MainThread \xc2\xb7 index 2, pid 4244\n"));
+    made.workers[3].stacks.index = 1; /* of another pool */
+    assert_non_null(strstr(page(0), "ENV MainThread \xc2\xb7 3 workers \xc2\xb7 pids 4242, 4243, 4245\n"));
+}
+
 /* Threads of pools differ in numbers; ones that work look different each moment. */
 static void test_likeness(void **state)
 {
@@ -350,14 +374,15 @@ static void test_a_terminal_is_not_overrun(void **state)
         add_stack(add_thread(add_worker("actor", i), "MainThread", LP_WHERE_WAITING), (uint64_t)(i + 1) * S,
                   (const char *const[]){names[i], NULL});
     }
-    made.ended[made.where.n_ended++] = add_other("actor", "node07", "iteration", S);
+    add_ended(add_other("actor", "node07", "iteration", S));
     for (size_t rows = 10; rows < 60; rows++) {
         const char *lines = page(rows);
         assert_true(lines_of(lines) <= rows);
         assert_non_null(strstr(lines, names[59]));
         assert_null(strstr(lines, names[0]));
         assert_non_null(strstr(lines, "more, quiet for less or with nothing open: --all shows them\n"));
-        assert_non_null(strstr(lines, "ENDED WITHOUT CLOSE: 1 worker\n  actor pid 700, in iteration 1.0s\n"));
+        assert_non_null(
+            strstr(lines, "ENDED WITHOUT CLOSE: 1 worker\n  actor pid 700, last seen 40.0s ago, in iteration 1.0s\n"));
     }
     assert_int_equal(lines_of(page(0)), 2 + 2 * 60 + 2);
 }
@@ -368,9 +393,9 @@ static void test_all_that_ended(void **state)
     (void)state;
     begin();
     for (int i = 0; i < 8; i++)
-        made.ended[made.where.n_ended++] = add_other("actor", "node07", "iteration", S);
-    assert_non_null(strstr(page(24), "  actor pid 703, in iteration 1.0s\n  and 4 more\n"));
-    assert_non_null(strstr(page(0), "  actor pid 707, in iteration 1.0s\n"));
+        add_ended(add_other("actor", "node07", "iteration", S));
+    assert_non_null(strstr(page(24), "  actor pid 703, last seen 40.0s ago, in iteration 1.0s\n  and 4 more\n"));
+    assert_non_null(strstr(page(0), "  actor pid 707, last seen 40.0s ago, in iteration 1.0s\n"));
     assert_null(strstr(written.bytes, " more\n"));
 }
 
@@ -379,8 +404,8 @@ static void test_one_that_died_in_a_phase_it_had_just_entered(void **state)
 {
     (void)state;
     begin();
-    made.ended[made.where.n_ended++] = add_other("actor", "node07", "episode/infer", 0);
-    assert_non_null(strstr(page(0), "  actor pid 700, in episode/infer\n"));
+    add_ended(add_other("actor", "node07", "episode/infer", 0));
+    assert_non_null(strstr(page(0), "  actor pid 700, last seen 40.0s ago, in episode/infer\n"));
 }
 
 static void test_those_that_are_not_here(void **state)
@@ -389,24 +414,25 @@ static void test_those_that_are_not_here(void **state)
     begin();
     struct lp_run_worker *killed = add_other("actor", "node07", "iteration/mcts", 3 * S);
     killed->rank = 3;
+    killed->index = 1;
     killed->signal = 9;
-    made.ended[made.where.n_ended++] = killed;
+    add_ended(killed);
     struct lp_run_worker *left = add_other("actor", "node07", "", 0);
     left->exit_status = 1;
-    made.ended[made.where.n_ended++] = left;
-    made.elsewhere[0] =
-        (struct lp_where_elsewhere){add_other("learner", "node08", "step", 9 * S), 33 * S, false, false};
-    made.elsewhere[1] =
-        (struct lp_where_elsewhere){add_other("learner", "node08", "sync", 8 * S), 31 * S, false, false};
-    made.elsewhere[2] = (struct lp_where_elsewhere){add_other("learner", "node09", "", 0), 120 * S, false, true};
-    made.elsewhere[3] = (struct lp_where_elsewhere){add_other("learner", "pod", "", 0), 5 * S, true, false};
+    add_ended(left);
+    made.ended[1].ahead = true; /* when that was, nobody can tell */
+    made.elsewhere[0] = (struct lp_where_other){add_other("learner", "node08", "step", 9 * S), 33 * S, false, false};
+    made.elsewhere[1] = (struct lp_where_other){add_other("learner", "node08", "sync", 8 * S), 31 * S, false, false};
+    made.elsewhere[2] = (struct lp_where_other){add_other("learner", "node09", "", 0), 120 * S, false, true};
+    made.elsewhere[3] = (struct lp_where_other){add_other("learner", "pod", "", 0), 5 * S, true, false};
     made.where.n_elsewhere = 4;
     made.where.n_closed = 12;
     made.where.n_all += 12;
     made.run.n_unreadable = 1;
     assert_string_equal(page(0), "RUN 20260813T2241-471c94 · 0 of 18 workers live on this machine · 22:41:07 UTC\n"
                                  "ENDED WITHOUT CLOSE: 2 workers\n"
-                                 "  actor rank 3 pid 700, killed by SIGKILL, in iteration/mcts 3.0s\n"
+                                 "  actor rank 3 index 1 pid 700, killed by SIGKILL, last seen 40.0s ago,\n"
+                                 "    in iteration/mcts 3.0s\n"
                                  "  actor pid 701, exit status 1\n"
                                  "NOT SEEN FROM HERE, as their files say:\n"
                                  "  node08 · 2 workers · newest file 31.0s old by that node's clock\n"
@@ -448,7 +474,7 @@ static void test_json(void **state)
     struct lp_report_sink sink;
     make_64();
     made.threads[17][0].kernel_state = 'D';
-    made.elsewhere[0] = (struct lp_where_elsewhere){add_other("learner", "node09", "", 0), 120 * S, false, true};
+    made.elsewhere[0] = (struct lp_where_other){add_other("learner", "node09", "", 0), 120 * S, false, true};
     made.where.n_elsewhere = 1;
     written.len = 0;
     lp_report_sink_init(&sink, lp_buffer_put, &written);
@@ -501,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_no_line_is_wider_than_the_page),
         cmocka_unit_test(test_pids_that_fit),
         cmocka_unit_test(test_one_that_hangs_where_others_pass),
+        cmocka_unit_test(test_workers_with_an_index),
         cmocka_unit_test(test_likeness),
         cmocka_unit_test(test_the_odd_one_is_first),
         cmocka_unit_test(test_deep_and_long_paths_keep_the_innermost),

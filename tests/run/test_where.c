@@ -97,8 +97,8 @@ static void look_at_all(void *context)
     CHECK_U64(where->n_elsewhere, 0);
     CHECK_U64(where->n_all, 3);
     CHECK(where->run_id.len == 3 && memcmp(where->run_id.bytes, "one", 3) == 0);
-    CHECK(where->ended[0]->pid == killed);
-    CHECK(where->ended[0]->source == LP_SOURCE_FILE); /* adopted */
+    CHECK(where->ended[0].worker->pid == killed);
+    CHECK(where->ended[0].worker->source == LP_SOURCE_FILE); /* adopted */
     const struct lp_where_worker *worker = find(where, hangs);
     CHECK(worker && worker->of_run && worker->n_threads == 1);
     CHECK(worker->threads[0].open.n_stacks == 1);
