@@ -16,6 +16,7 @@ static void drop_figures(struct lp_run_attempt *attempt)
     for (size_t i = 0; i < attempt->workers_kept; i++)
         lp_run_worker_release(&attempt->workers[i]);
     lp_run_known_release(&attempt->known);
+    lp_run_ranks_release(&attempt->ranks);
     free(attempt->roles);
     free(attempt->workers);
     attempt->roles = NULL;
@@ -202,6 +203,8 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
     if (attempt->dropped)
         return 0;
     if (attempts->filter && lp_run_known_note(&attempt->known, document) < 0)
+        return -1;
+    if (lp_run_ranks_note(&attempt->ranks, document) < 0)
         return -1;
     int taken = lp_run_filter_takes(attempts->filter, document);
     if (taken <= 0)

@@ -17,6 +17,7 @@
 #include "run/extent.h"
 #include "run/filter.h"
 #include "run/fold.h"
+#include "run/ranks.h"
 
 #define LP_RUN_ATTEMPTS_KEPT 4
 
@@ -42,6 +43,7 @@ struct lp_run_attempt {
     struct lp_run_worker *workers; /* Owned. */
     size_t workers_kept, workers_room;
     struct lp_run_known known; /* Of all its workers, where there is a filter. */
+    struct lp_run_ranks ranks; /* Likewise, always. */
 };
 
 struct lp_run_attempts {

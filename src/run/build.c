@@ -111,7 +111,10 @@ int lp_run_build_attempt(struct lp_run *run, struct lp_run_attempt *attempt)
         return -1;
     int result = build_trees(run, attempt, &all);
     lp_run_tree_release(&all);
-    return result < 0 || build_role_workers(run) < 0 ? -1 : build_hosts(run);
+    if (result < 0 || build_role_workers(run) < 0 || build_hosts(run) < 0)
+        return -1;
+    run->world_size = attempt->ranks.size;
+    return lp_run_ranks_missing(&attempt->ranks, &run->missing_ranks, &run->n_missing_ranks);
 }
 
 int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *attempts)

@@ -2,6 +2,8 @@
 
 #include "run/caveats.h"
 
+#define RANGES_MAX 8 /* Of ranks that are missing; the others are counted. */
+
 static struct lp_span view_of(const char *string)
 {
     return (struct lp_span){string, strlen(string)};
@@ -115,6 +117,48 @@ static void caveat_no_run_id(struct lp_run_caveat_list *list, const struct lp_ru
     lp_run_caveat_add(list, "no_run_id", &line);
 }
 
+/* Those that are explained: files that could not be read, and workers who did not join. */
+static size_t n_explained(const struct lp_run *run)
+{
+    size_t n = run->n_unreadable;
+    for (size_t i = 0; i < run->n_superseded; i++)
+        if (lp_run_did_not_join(run, &run->superseded[i]))
+            n += run->superseded[i].n_workers + run->superseded[i].n_unreadable;
+    return n;
+}
+
+/* "3 and 5-7", "0, 2, 4, 6, 8, 10, 12, 14 and 20 more" */
+static void add_ranks(struct lp_run_line *line, const struct lp_run_rank_range *ranges, size_t n, uint64_t all)
+{
+    uint64_t told = 0;
+    for (size_t i = 0; i < n && i < RANGES_MAX; i++) {
+        lp_run_line_add(line, "%s%lld", i == 0 ? "" : i + 1 == n ? " and " : ", ", (long long)ranges[i].first);
+        if (ranges[i].last > ranges[i].first)
+            lp_run_line_add(line, "-%lld", (long long)ranges[i].last);
+        told += (uint64_t)(ranges[i].last - ranges[i].first) + 1;
+    }
+    if (all > told)
+        lp_run_line_add(line, " and %llu more", (unsigned long long)(all - told));
+}
+
+static void caveat_missing_ranks(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    uint64_t n = 0;
+    for (size_t i = 0; i < run->n_missing_ranks; i++)
+        n += (uint64_t)(run->missing_ranks[i].last - run->missing_ranks[i].first) + 1;
+    if (n <= n_explained(run))
+        return;
+    lp_run_line_add(&line, n == 1 ? "rank " : "ranks ");
+    add_ranks(&line, run->missing_ranks, run->n_missing_ranks, n);
+    lp_run_line_add(&line,
+                    " of %lld %s no file here%s: %s opened no profiler, ended before the first write, or wrote to "
+                    "a directory that is not this one, as on a disk of another host",
+                    (long long)run->world_size, n == 1 ? "has" : "have", run->live ? " yet" : "",
+                    n == 1 ? "it" : "they");
+    lp_run_caveat_add(list, "missing_ranks", &line);
+}
+
 void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     caveat_lost_workers(list, run);
@@ -122,4 +166,5 @@ void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_ru
     caveat_superseded(list, run);
     caveat_other_job(list, run);
     caveat_no_run_id(list, run);
+    caveat_missing_ranks(list, run);
 }

@@ -37,6 +37,7 @@ void lp_run_free(struct lp_run *run)
     free(run->workers);
     free(run->hosts);
     free(run->unreadable);
+    free(run->missing_ranks);
     free(run->superseded);
     free(run->caveats);
     lp_run_sampling_free(run->sampling);

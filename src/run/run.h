@@ -221,6 +221,10 @@ struct lp_run_role {
     size_t n_sampled;
 };
 
+struct lp_run_rank_range {
+    int64_t first, last;
+};
+
 struct lp_run_unreadable {
     char *path;   /* Relative to the run directory. */
     char *reason; /* One line. */
@@ -266,6 +270,7 @@ struct lp_run_superseded {
      superseded      an earlier attempt in the directory
      other_job       the run of another batch job in the directory, at the same time
      no_run_id       workers that ran at the same time under run ids of their own
+     missing_ranks   ranks that nobody recorded for
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
      restarted       workers that died, and were followed by others of their rank
@@ -329,6 +334,9 @@ struct lp_run {
     size_t n_hosts;
     struct lp_run_unreadable *unreadable;
     size_t n_unreadable;
+    struct lp_run_rank_range *missing_ranks; /* Owned, ascending: of a world of world_size, and nobody's. run/ranks.h */
+    size_t n_missing_ranks;
+    int64_t world_size;
     struct lp_run_superseded *superseded; /* Newest first. */
     size_t n_superseded;
     struct lp_run_caveat *caveats;

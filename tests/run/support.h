@@ -27,7 +27,7 @@ struct spec {
     const char *worker, *run_id, *role, *host, *boot_id, *state, *ended, *image, *origin, *troubles, *thread_names,
         *interval, *job;
     const char *facts; /* JSON keys that may be left out, each with a comma behind it */
-    long pid, rank;
+    long pid, rank, world;
     unsigned long start_ticks;   /* of the process; by default another one for each worker's name */
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
@@ -62,8 +62,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out,
             "{\"format\":\"lineprofiler-worker\",\"version\":1,\"worker\":\"%s\",\"run_id\":\"%s\",\"role\":\"%s\",",
             OR(spec->worker, "w_r1_4242_00000001"), OR(spec->run_id, "r1"), OR(spec->role, "actor"));
-    fprintf(out, "\"pid\":%ld,\"parent_pid\":1,\"host\":\"%s\",\"rank\":%ld,\"world_size\":8,\"launcher\":\"slurm\",",
-            OR(spec->pid, 4242), OR(spec->host, "node07"), spec->rank);
+    fprintf(out, "\"pid\":%ld,\"parent_pid\":1,\"host\":\"%s\",\"rank\":%ld,\"world_size\":%ld,\"launcher\":\"slurm\",",
+            OR(spec->pid, 4242), OR(spec->host, "node07"), spec->rank, OR(spec->world, 8));
     fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"%s\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
             OR(spec->job, "99"), OR(spec->boot_id, "b1"));
     fprintf(out, "\"process_start_ticks\":%lu,", OR(spec->start_ticks, ticks_of(spec->worker)));
