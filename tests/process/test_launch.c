@@ -23,6 +23,7 @@ static const char *const variables[] = {
     "SLURM_RESTART_COUNT",
     "SLURM_ARRAY_JOB_ID",
     "SLURM_ARRAY_TASK_ID",
+    "RAY_RAYLET_PID",
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_ERROR_FILE",
@@ -179,6 +180,20 @@ static void test_a_batch_script_is_no_rank_F2(void **state)
     assert_int_equal(launch.rank, -1);
 }
 
+/* Daemons of Ray are started as a step, and their workers inherit what the task was told. */
+static void test_a_worker_of_ray_is_no_task_F2(void **state)
+{
+    (void)state;
+    struct lp_launch launch = WITH(TASK("3"), {"RAY_RAYLET_PID", "4242"});
+    assert_null(launch.launcher);
+    assert_int_equal(launch.rank, -1);
+    assert_int_equal(launch.world_size, -1);
+    assert_string_equal(launch.job_id, "77");
+    launch = WITH(TASK("3"), {"RAY_RAYLET_PID", "4242"}, {"RANK", "5"}, {"WORLD_SIZE", "16"}); /* Ray Train */
+    assert_int_equal(launch.rank, 5);
+    assert_int_equal(launch.world_size, 16);
+}
+
 static void test_the_job_of_an_array_is_called_as_slurm_shows_it_F2(void **state)
 {
     (void)state;
@@ -298,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_each_batch_system),
         cmocka_unit_test(test_the_inner_launcher_knows_the_rank_F2),
         cmocka_unit_test(test_a_batch_script_is_no_rank_F2),
+        cmocka_unit_test(test_a_worker_of_ray_is_no_task_F2),
         cmocka_unit_test(test_the_job_of_an_array_is_called_as_slurm_shows_it_F2),
         cmocka_unit_test(test_the_tasks_of_a_step_have_one_name_F4),
         cmocka_unit_test(test_what_may_come_again_has_no_name_PR10),
