@@ -79,7 +79,7 @@ static void name_run(struct lp_report_page *page, const char *letter, const stru
     lp_report_page_style(page, LP_STYLE_DIM);
     lp_report_page_to(page, 3);
     lp_report_page_text(page, "Run ");
-    lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 7);
+    lp_report_page_name(page, run->run_id.bytes, run->run_id.len, page->width - 7);
     name_commit(page, &run->provenance);
     if (run->n_unreadable > 0) {
         lp_report_page_text(page, ", ");
@@ -131,7 +131,7 @@ static void gate_row(struct lp_report_page *page, const struct lp_compare *compa
     const struct lp_compare_role *role = &compare->roles[row->role];
     const struct lp_text *name = role->name;
     lp_report_page_to(page, INDENT);
-    lp_report_page_label(page, name->bytes, name->len, 16);
+    lp_report_page_name(page, name->bytes, name->len, 16);
     lp_report_page_to(page, page->column + 2);
     lp_report_text_phase(page, lp_compare_either(row), lp_report_text_at(page, 54) - page->column);
     const struct lp_compare_change *real = row->mean.real ? &row->mean : &row->typical;
@@ -188,7 +188,7 @@ static void only_row(struct lp_report_page *page, const char *letter, const stru
     lp_report_page_to(page, INDENT);
     lp_report_page_text(page, letter);
     lp_report_page_to(page, 5);
-    lp_report_page_label(page, role->bytes, role->len, 16);
+    lp_report_page_name(page, role->bytes, role->len, 16);
     lp_report_page_to(page, page->column + 2);
     lp_report_text_phase(page, side->phase, lp_report_text_at(page, 57) - page->column);
     lp_report_page_right(page, lp_report_count(side->phase->calls).text, lp_report_text_at(page, 68));
@@ -202,7 +202,7 @@ static void only_role(struct lp_report_page *page, const struct lp_compare_role 
     lp_report_page_to(page, INDENT);
     lp_report_page_text(page, role->a != NULL ? "A" : "B");
     lp_report_page_to(page, 5);
-    lp_report_page_label(page, name->bytes, name->len, 32);
+    lp_report_page_name(page, name->bytes, name->len, 32);
     lp_report_page_text(page, "  the whole role, ");
     lp_report_page_text(page, lp_report_text_plural(role->n, "phase", "phases").text);
     lp_report_page_end(page);
@@ -260,7 +260,7 @@ static void table_head(struct lp_report_page *page, const struct lp_compare_role
     lp_report_page_end(page);
     lp_report_page_style(page, LP_STYLE_BOLD);
     if (name->len > 0)
-        lp_report_page_label(page, name->bytes, name->len, page->width - strlen(counts));
+        lp_report_page_name(page, name->bytes, name->len, page->width - strlen(counts));
     else
         lp_report_page_text(page, "(no name)");
     lp_report_page_style(page, LP_STYLE_PLAIN);

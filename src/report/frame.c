@@ -93,19 +93,33 @@ size_t lp_frame_text(struct lp_frame *frame, size_t row, size_t column, enum lp_
     return put_bytes(frame, row, column, style, text, strlen(text));
 }
 
-size_t lp_frame_label(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
-                      const char *bytes, size_t len)
+typedef size_t write_fn(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
+
+static size_t put_cut(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
+                      const char *bytes, size_t len, write_fn *write)
 {
     struct lp_buffer label = {0};
     struct lp_report_sink sink;
     lp_report_sink_init(&sink, lp_buffer_put, &label);
-    lp_report_label(&sink, bytes, len, columns);
+    write(&sink, bytes, len, columns);
     if (sink.error != 0)
         frame->error = sink.error;
     else if (label.len > 0)
         column = put_bytes(frame, row, column, style, label.bytes, label.len);
     free(label.bytes);
     return column;
+}
+
+size_t lp_frame_label(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
+                      const char *bytes, size_t len)
+{
+    return put_cut(frame, row, column, columns, style, bytes, len, lp_report_label);
+}
+
+size_t lp_frame_name(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
+                     const char *bytes, size_t len)
+{
+    return put_cut(frame, row, column, columns, style, bytes, len, lp_report_name);
 }
 
 size_t lp_frame_right(struct lp_frame *frame, size_t row, size_t end, enum lp_frame_style style, const char *text)

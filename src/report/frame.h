@@ -54,6 +54,9 @@ size_t lp_frame_text(struct lp_frame *frame, size_t row, size_t column, enum lp_
 /* Any bytes, in at most `columns`: the tail behind an ellipsis if they take more. */
 size_t lp_frame_label(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
                       const char *bytes, size_t len);
+/* Likewise the name of a host or a role: head and tail, with an ellipsis between them. */
+size_t lp_frame_name(struct lp_frame *frame, size_t row, size_t column, size_t columns, enum lp_frame_style style,
+                     const char *bytes, size_t len);
 /* A text that ends before column `end`. */
 size_t lp_frame_right(struct lp_frame *frame, size_t row, size_t end, enum lp_frame_style style, const char *text);
 

@@ -120,7 +120,24 @@ static size_t tail_begin(const char *bytes, size_t len, size_t all, size_t colum
     return at;
 }
 
-size_t lp_report_label(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns)
+/* Where the longest head of at most `columns` ends, with what combines with its last character. */
+static size_t head_end(const char *bytes, size_t len, size_t columns)
+{
+    size_t at = 0;
+    uint32_t code;
+    while (at < len && (at > 0 || columns > 0)) {
+        size_t n = next_shown(bytes + at, len - at, &code);
+        size_t width = lp_report_columns_of(code);
+        if (width > columns)
+            break;
+        columns -= width;
+        at += n;
+    }
+    return at;
+}
+
+/* The head that is to be shown, an ellipsis, and as much of the tail as there is room for. */
+static size_t cut(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns, size_t head_columns)
 {
     size_t all = lp_report_columns(bytes, len);
     if (all <= columns) {
@@ -129,8 +146,20 @@ size_t lp_report_label(struct lp_report_sink *sink, const char *bytes, size_t le
     }
     if (columns == 0)
         return 0;
-    size_t begin = tail_begin(bytes, len, all, columns - 1);
+    size_t head = head_end(bytes, len, head_columns), taken = lp_report_columns(bytes, head) + 1;
+    size_t tail = tail_begin(bytes, len, all, columns - taken);
+    write_shown(sink, bytes, head);
     lp_report_puts(sink, ELLIPSIS);
-    write_shown(sink, bytes + begin, len - begin);
-    return 1 + lp_report_columns(bytes + begin, len - begin);
+    write_shown(sink, bytes + tail, len - tail);
+    return taken + lp_report_columns(bytes + tail, len - tail);
+}
+
+size_t lp_report_label(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns)
+{
+    return cut(sink, bytes, len, columns, 0);
+}
+
+size_t lp_report_name(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns)
+{
+    return cut(sink, bytes, len, columns, columns / 2);
 }

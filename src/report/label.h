@@ -6,8 +6,8 @@
  * every invalid byte, every lone surrogate and every character that turns the direction of a line
  * or breaks it is U+FFFD. Columns are counted as a terminal draws them: two for wide East Asian
  * characters, none for combining ones (width_table.h; the C library's own wcwidth knows nothing in
- * the C locale). A name that is too long keeps its tail, which tells it from its neighbours, behind
- * an ellipsis.
+ * the C locale). A path that is too long keeps its tail, which tells it from its neighbours, behind
+ * an ellipsis. The name of a host, a role or a run may differ from others at either end: it keeps both.
  *
  * Must not know: which table, which column.
  */
@@ -35,5 +35,7 @@ unsigned lp_report_columns_of(uint32_t code);
 size_t lp_report_columns(const char *bytes, size_t len);
 /* Writes a text as shown, its tail if it takes more than `columns`; returns the columns taken, never more. */
 size_t lp_report_label(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
+/* Likewise, head and tail. */
+size_t lp_report_name(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
 
 #endif

@@ -41,15 +41,27 @@ void lp_report_page_style(struct lp_report_page *page, enum lp_report_style styl
     page->style = style;
 }
 
-void lp_report_page_label(struct lp_report_page *page, const char *bytes, size_t len, size_t columns)
+typedef size_t write_fn(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
+
+static void put(struct lp_report_page *page, const char *bytes, size_t len, size_t columns, write_fn *write)
 {
     if (len == 0 || columns == 0)
         return;
     struct lp_report_sink line;
     lp_report_sink_init(&line, lp_buffer_put, &page->line);
     pay(page);
-    page->column += lp_report_label(&line, bytes, len, columns);
+    page->column += write(&line, bytes, len, columns);
     lp_report_fail(page->sink, line.error);
+}
+
+void lp_report_page_label(struct lp_report_page *page, const char *bytes, size_t len, size_t columns)
+{
+    put(page, bytes, len, columns, lp_report_label);
+}
+
+void lp_report_page_name(struct lp_report_page *page, const char *bytes, size_t len, size_t columns)
+{
+    put(page, bytes, len, columns, lp_report_name);
 }
 
 void lp_report_page_text(struct lp_report_page *page, const char *text)

@@ -37,6 +37,8 @@ void lp_report_page_style(struct lp_report_page *page, enum lp_report_style styl
 void lp_report_page_text(struct lp_report_page *page, const char *text);
 /* At most `columns`, keeping the tail. */
 void lp_report_page_label(struct lp_report_page *page, const char *bytes, size_t len, size_t columns);
+/* At most `columns`, keeping head and tail: of a host, a role, a run. */
+void lp_report_page_name(struct lp_report_page *page, const char *bytes, size_t len, size_t columns);
 /* Blanks up to a column; at least one if something stands there already. */
 void lp_report_page_to(struct lp_report_page *page, size_t column);
 /* A text that ends at a column, or just behind its neighbour. */

@@ -46,13 +46,13 @@ static void who(struct lp_report_page *page, const struct lp_run *run, const str
     else if (worker)
         snprintf(behind, sizeof behind, " pid %s", lp_report_number(worker->pid).text);
     if (role->bytes)
-        lp_report_page_label(page, role->bytes, role->len, WHO_COLUMNS - strlen(behind));
+        lp_report_page_name(page, role->bytes, role->len, WHO_COLUMNS - strlen(behind));
     lp_report_page_text(page, role->len || !*behind ? behind : behind + 1);
     if (n == 1 && !worker)
         lp_report_page_label(page, item->worker.bytes, item->worker.len, WHO_COLUMNS);
     if (n == 1 && worker && run->n_hosts > 1 && page->column + 6 < WHO_COLUMNS) {
         lp_report_page_text(page, " on ");
-        lp_report_page_label(page, worker->host.bytes, worker->host.len, WHO_COLUMNS - page->column);
+        lp_report_page_name(page, worker->host.bytes, worker->host.len, WHO_COLUMNS - page->column);
     }
 }
 

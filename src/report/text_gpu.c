@@ -31,7 +31,7 @@ static void gpu_row(struct lp_report_page *page, const struct lp_run *run, const
     const struct lp_text *host = &run->hosts[gpu->host];
     snprintf(name, sizeof name, "GPU %u", gpu->index);
     if (run->n_hosts > 1) {
-        lp_report_page_label(page, host->bytes, host->len, at(page, NAME_COLUMNS) - sizeof name);
+        lp_report_page_name(page, host->bytes, host->len, at(page, NAME_COLUMNS) - sizeof name);
         lp_report_page_to(page, page->column + 1);
     }
     lp_report_page_text(page, name);

@@ -89,7 +89,7 @@ static void name(struct lp_report_page *page, const struct lp_text *text, const 
         lp_report_page_to(page, page->column + 1);
         lp_report_page_room(page, columns + strlen(count) + 1, indent);
     }
-    lp_report_page_label(page, text->bytes, text->len, columns);
+    lp_report_page_name(page, text->bytes, text->len, columns);
     if (text->len == 0)
         lp_report_page_text(page, "(no name)");
     lp_report_page_text(page, count);
@@ -197,7 +197,7 @@ static void commit(struct lp_report_page *page, const struct lp_run_provenance *
     lp_report_page_label(page, provenance->commit.bytes, digits, digits);
     lp_report_page_text(page, " (");
     if (provenance->branch.bytes) {
-        lp_report_page_label(page, provenance->branch.bytes, provenance->branch.len, BRANCH_COLUMNS);
+        lp_report_page_name(page, provenance->branch.bytes, provenance->branch.len, BRANCH_COLUMNS);
         lp_report_page_text(page, ", ");
     }
     lp_report_page_text(page, !provenance->dirty_known ? "changed or not: n/a"
@@ -220,7 +220,7 @@ static void chosen(struct lp_report_page *page, const char **separator, const ch
             lp_report_page_text(page, what);
             lp_report_page_to(page, page->column + 1);
         }
-        lp_report_page_label(page, values[i], strlen(values[i]), columns);
+        lp_report_page_name(page, values[i], strlen(values[i]), columns);
         *separator = "; ";
     }
 }
@@ -253,7 +253,7 @@ void lp_report_text_header(struct lp_report_page *page, const struct lp_analysis
     roles(page, run);
     hosts(page, run);
     item(page, "Run", lp_report_columns(run->run_id.bytes, run->run_id.len));
-    lp_report_page_label(page, run->run_id.bytes, run->run_id.len, page->width - 4);
+    lp_report_page_name(page, run->run_id.bytes, run->run_id.len, page->width - 4);
     filter(page, run);
     jobs(page, run);
     commit(page, &run->provenance);

@@ -169,7 +169,7 @@ static void share_row(struct lp_report_page *page, const struct lp_analysis *ana
     size_t columns = at(page, SHARE_END) - 8;
     lp_report_page_to(page, 2);
     if (analysis->n_roles > 1) {
-        lp_report_page_label(page, role->bytes, role->len, 12);
+        lp_report_page_name(page, role->bytes, role->len, 12);
         lp_report_page_text(page, ": ");
     }
     lp_report_text_sampled(page, share->sampled, columns > page->column ? columns - page->column : 8);

@@ -41,7 +41,7 @@ static void role_row(struct lp_report_page *page, const struct lp_run_role *role
         snprintf(processes, sizeof processes, " (%s)",
                  lp_report_text_plural(memory->n_workers, "process", "processes").text);
     size_t taken = strlen(processes), columns = at(page, NAME_COLUMNS);
-    lp_report_page_label(page, role->name.bytes, role->name.len, columns > taken + 4 ? columns - taken : 4);
+    lp_report_page_name(page, role->name.bytes, role->name.len, columns > taken + 4 ? columns - taken : 4);
     if (role->name.len == 0)
         lp_report_page_text(page, "(no name)");
     lp_report_page_text(page, processes);
@@ -57,7 +57,7 @@ static void worker_row(struct lp_report_page *page, const struct lp_run *run, si
     lp_report_page_text(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
     if (run->n_hosts > 1) {
         lp_report_page_text(page, " on ");
-        lp_report_page_label(page, worker->host.bytes, worker->host.len, 10);
+        lp_report_page_name(page, worker->host.bytes, worker->host.len, 10);
     }
     figures(page, (double)rss->last, lp_analysis_peak_rss(worker), (double)rss->last - (double)rss->first,
             lp_run_trend_slope(&worker->samples->rss_trend) * 3600);

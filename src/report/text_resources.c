@@ -114,7 +114,7 @@ static void devices(struct lp_report_page *page, const struct lp_run *run, const
         lp_report_text_note(page, lp_report_count(n).text);
         lp_report_text_note(page, " x ");
         if (device->name.bytes)
-            lp_report_page_label(page, device->name.bytes, device->name.len, NAME_COLUMNS);
+            lp_report_page_name(page, device->name.bytes, device->name.len, NAME_COLUMNS);
         else
             lp_report_text_note(page, "unnamed");
         lp_report_text_note(page, " with ");
@@ -128,7 +128,7 @@ static void worker_name(struct lp_report_page *page, const char *what, const str
 {
     const struct lp_run_worker *worker = &run->workers[index];
     lp_report_text_note(page, what);
-    lp_report_page_label(page, worker->role.bytes, worker->role.len, NAME_COLUMNS);
+    lp_report_page_name(page, worker->role.bytes, worker->role.len, NAME_COLUMNS);
     lp_report_text_note(page, worker->role.len ? " " : "");
     lp_report_text_note(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
 }
@@ -167,7 +167,7 @@ static void host(struct lp_report_page *page, const struct lp_analysis *analysis
 {
     const struct lp_run *run = analysis->run;
     const struct lp_analysis_host *figures = &analysis->hosts[index];
-    lp_report_page_label(page, run->hosts[index].bytes, run->hosts[index].len, NAME_COLUMNS);
+    lp_report_page_name(page, run->hosts[index].bytes, run->hosts[index].len, NAME_COLUMNS);
     lp_report_page_text(page, "  (");
     lp_report_page_text(page, lp_report_text_plural(figures->n_workers, "process", "processes").text);
     lp_report_page_text(page, ")");
@@ -188,7 +188,7 @@ static void host(struct lp_report_page *page, const struct lp_analysis *analysis
 
 static void role(struct lp_report_page *page, const struct lp_analysis_role *figures, bool sampled)
 {
-    lp_report_page_label(page, figures->role->name.bytes, figures->role->name.len, NAME_COLUMNS);
+    lp_report_page_name(page, figures->role->name.bytes, figures->role->name.len, NAME_COLUMNS);
     lp_report_page_text(page, "  (");
     lp_report_page_text(page, lp_report_text_plural(figures->role->n_workers, "process", "processes").text);
     lp_report_page_text(page, ")");

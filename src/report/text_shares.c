@@ -35,7 +35,7 @@ static void role_name(struct lp_report_page *page, const struct lp_run *run, con
         lp_report_page_text(page, "(no name)");
     size_t columns = page->width - 40;
     if (!capitals) {
-        lp_report_page_label(page, name->bytes, name->len, columns);
+        lp_report_page_name(page, name->bytes, name->len, columns);
         return;
     }
     char *upper = malloc(name->len + 1);
@@ -43,7 +43,7 @@ static void role_name(struct lp_report_page *page, const struct lp_run *run, con
         bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
         upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
     }
-    lp_report_page_label(page, upper != NULL ? upper : name->bytes, name->len, columns);
+    lp_report_page_name(page, upper != NULL ? upper : name->bytes, name->len, columns);
     free(upper);
 }
 
@@ -134,7 +134,7 @@ static void busiest(struct lp_report_page *page, const struct lp_analysis *analy
     lp_report_text_note(page, "imbalance: ");
     lp_report_text_note(page, lp_report_process(worker->rank, worker->index, worker->pid).text);
     lp_report_text_note(page, " on ");
-    lp_report_page_label(page, worker->host.bytes, worker->host.len, 24);
+    lp_report_page_name(page, worker->host.bytes, worker->host.len, 24);
     lp_report_text_note(page, " spent ");
     lp_report_text_note(page, lp_report_duration((double)worker->root_wall_ns).text);
     lp_report_text_note(page, " in phases, the mean process ");

@@ -24,7 +24,7 @@ static void piece(struct lp_report_page *page, const char *text)
 
 static void host_name(struct lp_report_page *page, const struct lp_text *host)
 {
-    lp_report_page_label(page, host->bytes, host->len, HOST_COLUMNS);
+    lp_report_page_name(page, host->bytes, host->len, HOST_COLUMNS);
 }
 
 /* "node07 (8 processes)", "rank 5 on node03", "pid 4711 on node03" */

@@ -49,7 +49,7 @@ static void role_line(const struct lp_top_table *table, struct lp_frame *frame, 
         snprintf(count, sizeof count, "  %s %s", lp_report_count(n).text, what);
     size_t room = name_columns(table), column;
     if (name->len > 0)
-        column = lp_frame_label(frame, row, 0, room, LP_FRAME_BOLD, name->bytes, name->len);
+        column = lp_frame_name(frame, row, 0, room, LP_FRAME_BOLD, name->bytes, name->len);
     else
         column = lp_frame_text(frame, row, 0, LP_FRAME_BOLD, "(no name)");
     if (column + strlen(count) <= room)

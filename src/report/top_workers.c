@@ -131,7 +131,7 @@ static void who(const struct lp_top_table *table, struct lp_frame *frame, size_t
     for (size_t i = 0; i < 2; i++) {
         const struct lp_top_place *place = lp_top_table_find(table, keys[i]);
         if (place != NULL)
-            lp_frame_label(frame, row, place->begin, place->columns, style, texts[i]->bytes, texts[i]->len);
+            lp_frame_name(frame, row, place->begin, place->columns, style, texts[i]->bytes, texts[i]->len);
     }
     lp_top_table_put(table, LP_TOP_BY_STATE, frame, row, state_style(worker), lp_top_state_name(worker));
 }

@@ -70,6 +70,14 @@ static void label(struct lp_report_page *page, const struct lp_stacks_text *name
         lp_report_page_label(page, name->bytes, name->len, columns);
 }
 
+static void short_name(struct lp_report_page *page, const struct lp_stacks_text *name, size_t columns)
+{
+    if (name->len == 0)
+        text(page, "(no name)");
+    else
+        lp_report_page_name(page, name->bytes, name->len, columns);
+}
+
 static size_t label_columns(const struct lp_stacks_text *name, size_t columns)
 {
     size_t all = name->len > 0 ? lp_report_columns(name->bytes, name->len) : sizeof "(no name)" - 1;
@@ -145,7 +153,7 @@ static void header(struct lp_report_page *page, const struct lp_where *where)
     size_t live = count_of_run(where), others = where->n_workers - live;
     lp_report_page_style(page, LP_STYLE_BOLD);
     text(page, "RUN ");
-    lp_report_page_label(page, where->run_id.bytes, where->run_id.len, page->width / 2);
+    lp_report_page_name(page, where->run_id.bytes, where->run_id.len, page->width / 2);
     lp_report_page_style(page, LP_STYLE_PLAIN);
     part(page);
     if (where->run_dir_late) { /* of how many is not known */
@@ -216,13 +224,13 @@ static void role(struct lp_report_page *page, const struct lp_stacks_text *name)
     char upper[NAME_COLUMNS + 1];
     lp_report_page_style(page, LP_STYLE_BOLD);
     if (name->len == 0 || name->len > NAME_COLUMNS) {
-        label(page, name, NAME_COLUMNS);
+        short_name(page, name, NAME_COLUMNS);
     } else {
         for (size_t i = 0; i < name->len; i++) {
             bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
             upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
         }
-        lp_report_page_label(page, upper, name->len, NAME_COLUMNS);
+        lp_report_page_name(page, upper, name->len, NAME_COLUMNS);
     }
     lp_report_page_style(page, LP_STYLE_PLAIN);
 }
@@ -515,7 +523,7 @@ static void idle(struct lp_report_page *page, const struct lp_where_group *group
     const struct lp_where_member *first = group->members;
     lp_report_page_to(page, 2);
     text(page, "nothing open: ");
-    label(page, &first->worker->stacks.role, NAME_COLUMNS);
+    short_name(page, &first->worker->stacks.role, NAME_COLUMNS);
     text(page, " ");
     thread_name(page, group);
     if (group->n_threads > 1) {
@@ -543,9 +551,14 @@ static void run_label(struct lp_report_page *page, const struct lp_text *name, s
     label(page, &(struct lp_stacks_text){name->bytes, name->len}, columns);
 }
 
+static void run_name(struct lp_report_page *page, const struct lp_text *name)
+{
+    short_name(page, &(struct lp_stacks_text){name->bytes, name->len}, NAME_COLUMNS);
+}
+
 static void worker(struct lp_report_page *page, const struct lp_run_worker *it)
 {
-    run_label(page, &it->role, NAME_COLUMNS);
+    run_name(page, &it->role);
     text(page, " ");
     if (it->rank >= 0 || it->index >= 0) {
         text(page, lp_report_process(it->rank, it->index, it->pid).text);
@@ -634,7 +647,7 @@ static void node(struct lp_report_page *page, const struct lp_where_other *other
             newest = &others[i];
     lp_report_page_to(page, 2);
     lp_report_page_style(page, LP_STYLE_BOLD);
-    run_label(page, &others->worker->host, NAME_COLUMNS);
+    run_name(page, &others->worker->host);
     lp_report_page_style(page, LP_STYLE_PLAIN);
     part(page);
     text(page, lp_report_text_plural(n, "worker", "workers").text);

@@ -22,7 +22,7 @@ void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct
 void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *worker)
 {
     if (worker->role.len) {
-        lp_run_line_text(line, lp_text_span(&worker->role));
+        lp_run_line_name(line, lp_text_span(&worker->role));
         lp_run_line_add(line, " ");
     }
     if (worker->rank >= 0)
@@ -30,7 +30,7 @@ void lp_run_line_worker(struct lp_run_line *line, const struct lp_run_worker *wo
     if (worker->index >= 0)
         lp_run_line_add(line, "index %lld, ", (long long)worker->index);
     lp_run_line_add(line, "pid %lld on ", (long long)worker->pid);
-    lp_run_line_text(line, lp_text_span(&worker->host));
+    lp_run_line_name(line, lp_text_span(&worker->host));
 }
 
 void lp_run_concern(struct lp_run_concerned *concerned, const struct lp_run_worker *worker, uint64_t count)
@@ -81,7 +81,7 @@ void lp_run_line_path(struct lp_run_line *line, const struct lp_run_phase *phase
         lp_run_line_path(line, phase->parent);
         lp_run_line_add(line, "/");
     }
-    lp_run_line_text(line, lp_text_span(&phase->name));
+    lp_run_line_name(line, lp_text_span(&phase->name));
 }
 
 static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_run *run)
@@ -115,9 +115,9 @@ static size_t count_boots(const struct lp_run *run)
 static void add_skew(struct lp_run_line *line, const struct lp_run_skew *skew)
 {
     lp_run_line_add(line, ", and these differ: that of ");
-    lp_run_line_text(line, lp_text_span(&skew->ahead->host));
+    lp_run_line_name(line, lp_text_span(&skew->ahead->host));
     lp_run_line_add(line, " is ahead of that of ");
-    lp_run_line_text(line, lp_text_span(&skew->behind->host));
+    lp_run_line_name(line, lp_text_span(&skew->behind->host));
     lp_run_line_add(line, " by about ");
     lp_run_line_duration(line, skew->by_ns);
     lp_run_line_add(line, " (estimated by the stamps of the file server, to ");
@@ -166,7 +166,7 @@ static void caveat_suspended(struct lp_run_caveat_list *list, const struct lp_ru
             continue;
         if (longest_ns >= SUSPENDED_LEAST_NS) {
             struct lp_run_line line = {0};
-            lp_run_line_text(&line, lp_text_span(host));
+            lp_run_line_name(&line, lp_text_span(host));
             lp_run_line_add(&line, " was suspended for ");
             lp_run_line_duration(&line, longest_ns);
             lp_run_line_add(&line, " while it recorded: phases do not contain that time");

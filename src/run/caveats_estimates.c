@@ -16,7 +16,7 @@ static void add_caveat(struct lp_run_caveat_list *list, const struct lp_run_role
     lp_run_line_path(&line, phase);
     if (role->name.len) {
         lp_run_line_add(&line, " of ");
-        lp_run_line_text(&line, lp_text_span(&role->name));
+        lp_run_line_name(&line, lp_text_span(&role->name));
     }
     lp_run_line_add(&line,
                     ": up to %llu of its ~%llu calls may not have been, nor their time: some threads entered it too "

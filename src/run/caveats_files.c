@@ -53,10 +53,10 @@ static bool is_of_other_job(const struct lp_run *run, const struct lp_run_supers
 
 static void add_attempt(struct lp_run_line *line, const struct lp_run_superseded *other, bool with_job)
 {
-    lp_run_line_text(line, lp_text_span(&other->run_id));
+    lp_run_line_name(line, lp_text_span(&other->run_id));
     lp_run_line_add(line, " (");
     if (with_job) {
-        lp_run_line_text(line, lp_text_span(&other->job));
+        lp_run_line_name(line, lp_text_span(&other->job));
         lp_run_line_add(line, ", ");
     }
     lp_run_line_add(line, "%zu worker%s", other->n_workers, lp_run_plural(other->n_workers));

@@ -18,7 +18,7 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
         if (worker->open[i].open_ns > oldest->open_ns)
             oldest = &worker->open[i];
     lp_run_line_add(line, " inside ");
-    lp_run_line_text(line, lp_text_span(&oldest->path));
+    lp_run_line_name(line, lp_text_span(&oldest->path));
     if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
         lp_run_line_add(line, ", open ");
         lp_run_line_duration(line, oldest->open_ns);
@@ -130,7 +130,7 @@ static void caveat_elsewhere(struct lp_run_caveat_list *list, const struct lp_ru
     struct lp_run_line line = {0};
     lp_run_line_add(&line, "%zu worker%s shown as of %s last flush: what came after it can be read on ", n,
                     n == 1 ? " is" : "s are", n == 1 ? "its" : "their");
-    lp_run_line_text(&line, lp_text_span(first));
+    lp_run_line_name(&line, lp_text_span(first));
     if (hosts > 1)
         lp_run_line_add(&line, " and %zu other host%s", hosts - 1, lp_run_plural(hosts - 1));
     lp_run_line_add(&line, " only, as long as %s up", hosts == 1 ? "that is" : "those are");

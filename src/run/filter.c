@@ -75,7 +75,7 @@ int lp_run_filter_check(const struct lp_run_filter *filter, struct lp_run_line *
         if (is_ranks(filter->ranks[i]))
             continue;
         lp_run_line_add(message, "no ranks '");
-        lp_run_line_text(message, span_of(filter->ranks[i]));
+        lp_run_line_name(message, span_of(filter->ranks[i]));
         lp_run_line_add(message, "': give them as 3, 0-7 or 0-3,8");
         return -1;
     }
@@ -180,7 +180,7 @@ static int by_number(const void *a, const void *b)
 static void add_quoted(struct lp_run_line *line, struct lp_span name)
 {
     lp_run_line_add(line, "'");
-    lp_run_line_text(line, name);
+    lp_run_line_name(line, name);
     lp_run_line_add(line, "'");
 }
 
@@ -284,7 +284,8 @@ static int explain_ranks(const struct lp_run_filter *filter, struct lp_run_known
             found = has_rank(filter->ranks[i], known->ranks[k]);
         if (found)
             continue;
-        lp_run_line_add(line, "no process of rank '%s'", filter->ranks[i]);
+        lp_run_line_add(line, "no process of rank ");
+        add_quoted(line, span_of(filter->ranks[i]));
         add_ranks(line, known);
         return -1;
     }

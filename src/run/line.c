@@ -8,6 +8,7 @@
 #define S UINT64_C(1000000000)
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+static const char ellipsis[] = "\xe2\x80\xa6";    /* U+2026 */
 
 static void append(struct lp_run_line *line, const char *bytes, size_t len)
 {
@@ -63,6 +64,44 @@ void lp_run_line_text(struct lp_run_line *line, struct lp_span text)
         text.bytes += used;
         text.len -= used;
     }
+}
+
+/* The next character, and its columns: what has three bytes or more is taken for a wide one. */
+static size_t next_of(struct lp_span text, size_t at, size_t *columns)
+{
+    size_t len = lp_text_sequence((struct lp_span){text.bytes + at, text.len - at});
+    *columns = len >= 3 ? 2 : 1;
+    return len ? len : 1;
+}
+
+static size_t columns_of(struct lp_span text)
+{
+    size_t columns, all = 0;
+    for (size_t at = 0; at < text.len; all += columns)
+        at += next_of(text, at, &columns);
+    return all;
+}
+
+/* Behind so many columns, or behind the character that stands there. */
+static size_t behind(struct lp_span text, size_t columns)
+{
+    size_t at = 0, width;
+    for (size_t done = 0; at < text.len && done < columns; done += width)
+        at += next_of(text, at, &width);
+    return at;
+}
+
+void lp_run_line_name(struct lp_run_line *line, struct lp_span name)
+{
+    size_t columns = columns_of(name);
+    if (columns <= LP_RUN_LINE_NAME) {
+        lp_run_line_text(line, name);
+        return;
+    }
+    size_t head = behind(name, LP_RUN_LINE_NAME / 2), tail = behind(name, columns - (LP_RUN_LINE_NAME - 1) / 2);
+    lp_run_line_text(line, (struct lp_span){name.bytes, head});
+    append(line, ellipsis, sizeof ellipsis - 1);
+    lp_run_line_text(line, (struct lp_span){name.bytes + tail, name.len - tail});
 }
 
 /* To the nearest, as the pages of report/format.h have it: one duration reads the same everywhere. */

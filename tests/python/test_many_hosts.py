@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
+import subprocess
+import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +21,23 @@ if TYPE_CHECKING:
     from conftest import Child
 
 pytestmark = pytest.mark.core
+
+LINEPROFILER = str(Path(sys.executable).parent / "lineprofiler")
+
+
+def workers(run_dir: Path, names: list[tuple[str, str]], **facts: object) -> None:
+    """Leave the files of workers of these roles on these hosts, each of another boot."""
+    with Profiler(run_dir, run_id="one", snapshot_interval_s=None) as profiler:
+        with profiler.phase("step"):
+            pass
+    path = Path(profiler.path or "")
+    document = json.loads(path.read_text())
+    path.unlink()
+    path.with_suffix(".samples").unlink(missing_ok=True)
+    for i, (role, host) in enumerate(names):
+        boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{host} {i}"))
+        own = {"worker": f"w_one_{i}_{i:08x}", "role": role, "host": host, "boot_id": boot_id}
+        (path.parent / f"{own['worker']}.json").write_text(json.dumps(document | own | facts))
 
 RANK = """
 import sys
@@ -151,6 +172,40 @@ def test_what_network_file_systems_leave_is_no_worker_MN03(run_dir: Path) -> Non
     with Profiler(run_dir, run_id=run.run_id, snapshot_interval_s=None) as profiler:
         pass
     assert (path.parent / ".nfs000000000001").read_text() == text, "nobody's business"
+
+
+# ---- what a name may hold -------------------------------------------------------------------
+
+HOST = "gpu-a100-0017.rack-12.cluster-of-the-faculty-of-physics.university.example.org"
+NAMES = [
+    ("actor" * 60, HOST),
+    ("actor " * 60, HOST.replace("0017", "0018")),
+    ("a\n\x1b[2J\u202e" * 40, "h\x07" * 90),
+]
+
+
+def text_of(*command: object) -> str:
+    """Return what a command prints."""
+    words = [LINEPROFILER, *map(str, command)]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("name", ["report", "compare", "top", "where"])
+def test_long_names_break_no_line_K12(run_dir: Path, name: str) -> None:
+    """Of workers that did not close, too: caveats name them. JSON has each name whole."""
+    workers(run_dir, NAMES, state="running", ended={"signal": None, "exit_status": 1})
+    directories = [run_dir] * (2 if name == "compare" else 1)
+    text = text_of(name, *directories, *(["--once"] if name == "top" else []))
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    if name == "report":
+        for host in ("gpu-a100-0017", "gpu-a100-0018"):
+            assert re.search(rf"{host}.*….*example\.org", text), "hosts are told apart by their heads"
+        document = json.loads(text_of(name, run_dir, "--json"))
+        assert {(worker["role"], worker["host"]) for worker in document["workers"]} == set(NAMES)
+        kinds = [caveat["kind"] for caveat in document["caveats"]]
+        assert kinds.count("unclosed") == len(NAMES)
+        assert max(len(caveat["text"]) for caveat in document["caveats"]) < 300
 
 
 # ---- clocks ---------------------------------------------------------------------------------

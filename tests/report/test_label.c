@@ -11,19 +11,28 @@
 #include "base/emit.h"
 #include "report/label.h"
 
-static const char *label(const char *bytes, size_t len, size_t columns)
+typedef size_t write_fn(struct lp_report_sink *sink, const char *bytes, size_t len, size_t columns);
+
+static const char *written(write_fn *write, const char *bytes, size_t len, size_t columns)
 {
     static struct lp_buffer shown;
     struct lp_report_sink sink;
     shown.len = 0;
     lp_report_sink_init(&sink, lp_buffer_put, &shown);
-    size_t taken = lp_report_label(&sink, bytes, len, columns);
+    size_t taken = write(&sink, bytes, len, columns);
     assert_int_equal(sink.error, 0);
     assert_true(taken <= columns);
     assert_int_equal(lp_report_columns(shown.bytes, shown.len), taken);
     return shown.len > 0 ? shown.bytes : "";
 }
 
+static const char *label(const char *bytes, size_t len, size_t columns)
+{
+    return written(lp_report_label, bytes, len, columns);
+}
+
+#define assert_name(text, columns, expected)                                                                           \
+    assert_string_equal(written(lp_report_name, text, sizeof(text) - 1, columns), expected)
 #define assert_label(text, columns, expected) assert_string_equal(label(text, sizeof(text) - 1, columns), expected)
 
 static void test_a_name_that_fits_is_whole(void **state)
@@ -41,6 +50,23 @@ static void test_a_long_name_keeps_its_tail(void **state)
 {
     (void)state;
     assert_label("iteration/self_play/mcts", 15, "…self_play/mcts");
+}
+
+/* Hosts of one domain, and roles of one kind, are told apart by their heads. */
+static void test_a_long_name_keeps_both_ends_K12(void **state)
+{
+    (void)state;
+    assert_name("node07", 6, "node07");
+    assert_name("node0123.cluster.example.org", 20, "node0123.c…ample.org");
+    assert_name("abcdef", 5, "ab…ef");
+    assert_name("abcdef", 4, "ab…f");
+    assert_name("abcdef", 2, "a…");
+    assert_name("abcdef", 1, "…");
+    assert_name("abcdef", 0, "");
+    assert_name("训练步骤", 7, "训…步骤"); /* half a character is none */
+    assert_name("训练步骤", 6, "训…骤");
+    assert_name("ae\u0301bcde\u0301f", 5, "ae\u0301…e\u0301f");
+    assert_label("\u0301abc", 2, "…c"); /* what combines with nothing is no head */
 }
 
 static void test_cuts(void **state)
@@ -121,19 +147,21 @@ static void test_any_bytes_in_any_width(void **state)
             assert_true((unsigned char)*at >= 0x20 && *at != 0x7f);
         if (columns > 2 && lp_report_columns(bytes, len) > columns)
             assert_true(lp_report_columns(shown, strlen(shown)) >= columns - 1);
+        shown = written(lp_report_name, bytes, len, columns);
+        for (const char *at = shown; *at != '\0'; at++)
+            assert_true((unsigned char)*at >= 0x20 && *at != 0x7f);
+        if (columns > 3 && lp_report_columns(bytes, len) > columns)
+            assert_true(lp_report_columns(shown, strlen(shown)) >= columns - 2);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_name_that_fits_is_whole),
-        cmocka_unit_test(test_a_long_name_keeps_its_tail),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_nothing_moves_the_cursor),
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_every_character_comes_back),
-        cmocka_unit_test(test_any_bytes_in_any_width),
+        cmocka_unit_test(test_a_name_that_fits_is_whole),       cmocka_unit_test(test_a_long_name_keeps_its_tail),
+        cmocka_unit_test(test_a_long_name_keeps_both_ends_K12), cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_nothing_moves_the_cursor),        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_every_character_comes_back),      cmocka_unit_test(test_any_bytes_in_any_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

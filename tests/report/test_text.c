@@ -679,12 +679,12 @@ static void test_many_roles_and_hosts(void **state)
     model.run->n_roles = 14;
     const char *text = write_report(&model, (struct lp_report_options){0});
     static const char head[] = "Runtime 4h 12m   Processes 14\n"
-                               "Roles …_long_name_of_a_role_00 x1, …_long_name_of_a_role_01 x1,\n"
-                               "      …_long_name_of_a_role_02 x1, …_long_name_of_a_role_03 x1,\n"
-                               "      …_long_name_of_a_role_04 x1, …_long_name_of_a_role_05 x1,\n"
-                               "      …_long_name_of_a_role_06 x1, …_long_name_of_a_role_07 x1,\n"
-                               "      …_long_name_of_a_role_08 x1, …_long_name_of_a_role_09 x1,\n"
-                               "      …_long_name_of_a_role_10 x1, …_long_name_of_a_role_11 x1, and 2 more\n"
+                               "Roles a_rather_lon…f_a_role_00 x1, a_rather_lon…f_a_role_01 x1,\n"
+                               "      a_rather_lon…f_a_role_02 x1, a_rather_lon…f_a_role_03 x1,\n"
+                               "      a_rather_lon…f_a_role_04 x1, a_rather_lon…f_a_role_05 x1,\n"
+                               "      a_rather_lon…f_a_role_06 x1, a_rather_lon…f_a_role_07 x1,\n"
+                               "      a_rather_lon…f_a_role_08 x1, a_rather_lon…f_a_role_09 x1,\n"
+                               "      a_rather_lon…f_a_role_10 x1, a_rather_lon…f_a_role_11 x1, and 2 more\n"
                                "Hosts node00, node01, node02, node03, node04, node05, node06, node07, node08,\n"
                                "      node09, node10, node11, and 2 more (14 nodes)   Run 20260813T2241-471c94\n"
                                "\n";

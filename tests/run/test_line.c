@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/format.h"
 #include "run/line.h"
@@ -40,10 +42,35 @@ static void test_durations(void **state)
     }
 }
 
+static const char *named(const char *name)
+{
+    static char text[512];
+    struct lp_run_line line = {0};
+    lp_run_line_name(&line, (struct lp_span){name, strlen(name)});
+    char *said = lp_run_line_take(&line);
+    snprintf(text, sizeof text, "%s", said);
+    free(said);
+    return text;
+}
+
+/* A name may have 64 KiB, and a sentence has it in its middle. */
+static void test_long_names_keep_both_ends(void **state)
+{
+    (void)state;
+    assert_string_equal(named("actor"), "actor");
+    assert_string_equal(named("123456789a123456789b123456789c123456789d12345678"),
+                        "123456789a123456789b123456789c123456789d12345678");
+    assert_string_equal(named("123456789a123456789b123456789c123456789d123456789"),
+                        "123456789a123456789b1234…789c123456789d123456789");
+    assert_string_equal(named("训练步骤训练步骤训练步骤训练步骤训练步骤训练步骤\xff"),
+                        "训练步骤训练步骤训练步骤…练步骤训练步骤训练步骤\xef\xbf\xbd");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_long_names_keep_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
