@@ -228,7 +228,7 @@ static int measure(struct lp_analysis_host *host, const struct members *members)
     return 0;
 }
 
-static int make_host(struct lp_analysis_host *host, const struct members *members)
+static int make_host(struct lp_analysis_host *host, const struct members *members, size_t n_machines)
 {
     struct cores cores = {0};
     *host = (struct lp_analysis_host){.n_workers = members->n,
@@ -240,6 +240,8 @@ static int make_host(struct lp_analysis_host *host, const struct members *member
     for (size_t i = 0; i < members->n; i++)
         take_machine(host, &member(members, i)->machine, &cores);
     settle_grants(host, &cores);
+    if (n_machines > 1) /* the processes say what one of them granted, and not which */
+        host->cores_granted = host->memory_granted_bytes = NAN;
     return measure(host, members);
 }
 
@@ -251,7 +253,7 @@ static int make_hosts(struct lp_analysis *analysis, size_t *indices)
         for (size_t k = 0; k < run->n_workers; k++)
             if (is_on(run, &run->workers[k], i))
                 indices[n++] = k;
-        if (make_host(&analysis->hosts[i], &(struct members){run, indices, n}) < 0)
+        if (make_host(&analysis->hosts[i], &(struct members){run, indices, n}, lp_run_machines_of(run, i)) < 0)
             return -1;
     }
     return 0;

@@ -138,7 +138,7 @@ static void hosts(struct lp_report_page *page, const struct lp_run *run)
         name(page, &run->hosts[i], "", i == 0, indent);
     and_more(page, run->n_hosts - n, indent);
     lp_report_page_text(page, " (");
-    lp_report_page_text(page, lp_report_text_plural(run->n_hosts, "node", "nodes").text);
+    lp_report_page_text(page, lp_report_text_plural(lp_run_count_machines(run), "node", "nodes").text);
     lp_report_page_text(page, ")");
 }
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "run/machines.h"
+
 static int by_worker(const void *a, const void *b)
 {
     const struct lp_run_worker *left = a, *right = b;
@@ -111,7 +113,7 @@ int lp_run_build_attempt(struct lp_run *run, struct lp_run_attempt *attempt)
         return -1;
     int result = build_trees(run, attempt, &all);
     lp_run_tree_release(&all);
-    if (result < 0 || build_role_workers(run) < 0 || build_hosts(run) < 0)
+    if (result < 0 || build_role_workers(run) < 0 || build_hosts(run) < 0 || lp_run_machines(run) < 0)
         return -1;
     run->world_size = attempt->ranks.size;
     return lp_run_ranks_missing(&attempt->ranks, &run->missing_ranks, &run->n_missing_ranks);

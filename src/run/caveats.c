@@ -125,21 +125,44 @@ static void add_skew(struct lp_run_line *line, const struct lp_run_skew *skew)
     lp_run_line_add(line, "); what came first on different ones, and how long the run took, may be wrong by as much");
 }
 
+/* Of several names the first is told, and how many more there are. */
+static void caveat_host_names(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    size_t n = 0, first = 0;
+    struct lp_run_line line = {0};
+    for (size_t i = 0; i < run->n_hosts; i++) {
+        if (lp_run_machines_of(run, i) < 2)
+            continue;
+        first = n++ ? first : i;
+    }
+    if (!n)
+        return;
+    lp_run_line_add(&line, "%zu machines were called ", lp_run_machines_of(run, first));
+    lp_run_line_name(&line, lp_text_span(&run->hosts[first]));
+    lp_run_line_add(&line, " at the same time");
+    if (n > 1)
+        lp_run_line_add(&line, ", and so were those of %zu more name%s", n - 1, lp_run_plural(n - 1));
+    lp_run_line_add(&line, ": what such a name used is that of all of them together, and what it was granted is not "
+                           "known; give each machine a name of its own");
+    lp_run_caveat_add(list, "host_names", &line);
+}
+
 static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
     if (count_boots(run) < 2)
         return;
-    if (run->n_hosts == 1) {
+    if (lp_run_count_machines(run) == 1) {
         lp_run_line_add(&line, "the host restarted while the run lasted: when things began is by its wall clock; "
                                "durations of phases are not affected");
     } else {
         struct lp_run_skew skew = lp_run_skew(run);
-        lp_run_line_add(&line, "%zu hosts keep time, each by its own clock", run->n_hosts);
+        lp_run_line_add(&line, "%zu hosts keep time, each by its own clock", lp_run_count_machines(run));
         if (skew.by_ns)
             add_skew(&line, &skew);
         else
-            lp_run_line_add(&line, ": what came first on different ones is no surer than those clocks agree");
+            lp_run_line_add(&line, ": what came first on different ones, and how long the run took, is no surer than "
+                                   "those clocks agree");
         lp_run_line_add(&line, "; durations of phases are not affected");
     }
     lp_run_caveat_add(list, "host_clocks", &line);
@@ -185,6 +208,7 @@ int lp_run_caveats(struct lp_run *run)
     lp_run_caveats_of_samples(&list, run);
     lp_run_caveats_of_estimates(&list, run);
     caveat_saturated(&list, run);
+    caveat_host_names(&list, run);
     caveat_host_clocks(&list, run);
     caveat_suspended(&list, run);
     run->caveats = list.caveats;

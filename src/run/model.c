@@ -36,6 +36,7 @@ void lp_run_free(struct lp_run *run)
     free(run->roles);
     free(run->workers);
     free(run->hosts);
+    free(run->host_machines);
     free(run->unreadable);
     free(run->missing_ranks);
     free(run->superseded);
@@ -80,6 +81,14 @@ const struct lp_run_role *lp_run_role_find(const struct lp_run *run, const char 
             to = middle;
     }
     return NULL;
+}
+
+size_t lp_run_count_machines(const struct lp_run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_hosts; i++)
+        n += lp_run_machines_of(run, i);
+    return n;
 }
 
 static uint64_t began_ns(const struct lp_run *run)

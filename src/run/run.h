@@ -283,6 +283,7 @@ struct lp_run_superseded {
      saturated       sums at the limit of their type
      samples         samples, or files of them, that could not be used
      dropped         intervals between samples that are in no sum
+     host_names      a name that several machines had at once
      host_clocks     hosts, or boots of one, whose clocks need not agree, or are seen to differ
    Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
@@ -332,6 +333,7 @@ struct lp_run {
     size_t n_workers;
     struct lp_text *hosts; /* Distinct, sorted. */
     size_t n_hosts;
+    size_t *host_machines; /* Owned: how many had each name at once; NULL: one each. run/machines.h */
     struct lp_run_unreadable *unreadable;
     size_t n_unreadable;
     struct lp_run_rank_range *missing_ranks; /* Owned, ascending: of a world of world_size, and nobody's. run/ranks.h */
@@ -382,6 +384,14 @@ static inline bool lp_run_is_filtered(const struct lp_run *run)
     const struct lp_run_filter *by = &run->filtered.by;
     return by->n_roles + by->n_hosts + by->n_ranks > 0;
 }
+
+/* How many machines had the host's name at once. */
+static inline size_t lp_run_machines_of(const struct lp_run *run, size_t host)
+{
+    return run->host_machines ? run->host_machines[host] : 1;
+}
+/* How many machines it ran on, as far as their names and boots tell. */
+size_t lp_run_count_machines(const struct lp_run *run);
 
 /* Whether an attempt ran while the reported one did. */
 bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other);

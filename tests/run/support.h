@@ -31,6 +31,7 @@ struct spec {
     unsigned long start_ticks;   /* of the process; by default another one for each worker's name */
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
+    uint64_t booted_s;           /* After EPOCH - 1000 s. */
     const char *threads;         /* JSON, the whole array. */
 };
 
@@ -39,11 +40,11 @@ struct spec {
 #define ONE_THREAD(nodes) "[{\"name\":\"MainThread\",\"tid\":7,\"alive\":true,\"nodes\":[{}" nodes "]}]"
 #define STEP ",{\"parent\":0,\"name\":\"step\",\"calls\":2,\"wall_ns\":60,\"cpu_ns\":30,\"hist\":\"30:2\"}"
 
-static inline void put_stamp(FILE *out, const char *key, uint64_t seconds, uint64_t suspended_s)
+static inline void put_stamp(FILE *out, const char *key, uint64_t seconds, uint64_t suspended_s, uint64_t booted_s)
 {
     fprintf(out, "\"%s\":{\"realtime_ns\":%llu,\"monotonic_ns\":%llu,\"boottime_ns\":%llu},", key,
-            (unsigned long long)(EPOCH + seconds * SECOND), (unsigned long long)((1000 + seconds) * SECOND),
-            (unsigned long long)((1000 + seconds + suspended_s) * SECOND));
+            (unsigned long long)(EPOCH + seconds * SECOND), (unsigned long long)((1000 + seconds - booted_s) * SECOND),
+            (unsigned long long)((1000 + seconds - booted_s + suspended_s) * SECOND));
 }
 
 static inline unsigned long ticks_of(const char *worker)
@@ -72,8 +73,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out, "\"run_id_origin\":\"%s\",\"settings\":{\"measure_cpu\":true,\"thread_names\":%s,",
             OR(spec->origin, "inherited"), OR(spec->thread_names, "false"));
     fprintf(out, "\"snapshot_interval_s\":%s,\"sample_interval_s\":1.0},", OR(spec->interval, "30.0"));
-    put_stamp(out, "started", spec->start_s, 0);
-    put_stamp(out, "written", OR(spec->written_s, 100), spec->suspended_s);
+    put_stamp(out, "started", spec->start_s, 0, spec->booted_s);
+    put_stamp(out, "written", OR(spec->written_s, 100), spec->suspended_s, spec->booted_s);
     fprintf(out, "\"ended\":%s,", OR(spec->ended, "null"));
     fprintf(out, "\"state\":\"%s\",\"flush\":3,\"clock\":{\"wall\":\"tsc\",\"cpu\":\"token\"},\"image\":\"%s\",",
             OR(spec->state, "closed"), OR(spec->image, "shared"));

@@ -422,10 +422,13 @@ static void test_clocks_of_several_hosts_CK04(void **state)
     struct lp_run *run = LOAD(specs);
     assert_caveat(
         run, "host_clocks",
-        "2 hosts keep time, each by its own clock: what came first on different ones is no surer than those clocks "
-        "agree; durations of phases are not affected");
+        "2 hosts keep time, each by its own clock: what came first on different ones, and how long the run took, is "
+        "no surer than those clocks agree; durations of phases are not affected");
     lp_run_free(run);
     specs[1].host = "a";
+    specs[1].start_s = 120;
+    specs[1].written_s = 200;
+    specs[1].booted_s = 1000 + 110;
     remove_folder(folder);
     folder = make_folder();
     run = LOAD(specs);
@@ -433,6 +436,37 @@ static void test_clocks_of_several_hosts_CK04(void **state)
         run, "host_clocks",
         "the host restarted while the run lasted: when things began is by its wall clock; durations of phases are "
         "not affected");
+    lp_run_free(run);
+}
+
+/* Clones and containers may all have one name. */
+static void test_a_name_that_several_machines_have(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .host = "a", .boot_id = "1"},
+        {.worker = "w_r1_2_00000002", .host = "a", .boot_id = "2", .rank = 1, .booted_s = 500},
+        {.worker = "w_r1_3_00000003", .host = "a", .boot_id = "1", .rank = 2},
+        {.worker = "w_r1_4_00000004", .host = "b", .boot_id = "3", .rank = 3},
+        /* this one began anew */
+        {.worker = "w_r1_5_00000005", .host = "b", .boot_id = "4", .start_s = 120, .written_s = 200, .booted_s = 1110},
+        {.worker = "w_r1_6_00000006", .host = "c", .boot_id = "5"},
+        {.worker = "w_r1_7_00000007", .host = "c", .boot_id = "6"},
+        {.worker = "w_r1_8_00000008", .host = "c", .boot_id = "7", .start_s = 90, .written_s = 300},
+        {.worker = "w_r1_9_00000009", .host = "c", .boot_id = "8", .start_s = 290, .written_s = 500, .booted_s = 1280},
+    };
+    struct lp_run *run = LOAD(specs);
+    const size_t machines[] = {2, 1, 3};
+    assert_int_equal(run->n_hosts, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(run->host_machines[i], machines[i]);
+    assert_caveat(run, "host_names",
+                  "2 machines were called a at the same time, and so were those of 1 more name: what such a name "
+                  "used is that of all of them together, and what it was granted is not known; give each machine a "
+                  "name of its own");
+    const char *clocks = NULL;
+    assert_int_equal(count_caveats(run, "host_clocks", &clocks), 1);
+    assert_memory_equal(clocks, "6 hosts keep time", 17);
     lp_run_free(run);
 }
 
@@ -446,8 +480,9 @@ static void test_clocks_of_several_hosts_CK04(void **state)
 #define SLOW FOLDER_CLOCK("1785000000000000000", "1785000000005000001", "1785000100010000000")
 #define BACKWARDS FOLDER_CLOCK("1785000045000000000", "1785000000005000001", "1785000035010000000")
 
-static const char agree_or_not[] = "2 hosts keep time, each by its own clock: what came first on different ones is no "
-                                   "surer than those clocks agree; durations of phases are not affected";
+static const char agree_or_not[] =
+    "2 hosts keep time, each by its own clock: what came first on different ones, and how long the run took, is no "
+    "surer than those clocks agree; durations of phases are not affected";
 
 static void assert_clocks(const char *of_a, const char *of_b, const char *expected)
 {
@@ -595,6 +630,7 @@ int main(void)
         TEST(test_a_trouble_of_many_workers),
         TEST(test_private_images),
         TEST(test_clocks_of_several_hosts_CK04),
+        TEST(test_a_name_that_several_machines_have),
         TEST(test_clocks_that_are_seen_to_differ_CK04),
         TEST(test_clocks_of_which_nothing_is_seen_CK04),
         TEST(test_clocks_of_many_hosts_CK04),
