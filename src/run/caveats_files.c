@@ -152,10 +152,10 @@ static void caveat_missing_ranks(struct lp_run_caveat_list *list, const struct l
     lp_run_line_add(&line, n == 1 ? "rank " : "ranks ");
     add_ranks(&line, run->missing_ranks, run->n_missing_ranks, n);
     lp_run_line_add(&line,
-                    " of %lld %s no file here%s: %s opened no profiler, ended before the first write, or wrote to "
-                    "a directory that is not this one, as on a disk of another host",
-                    (long long)run->world_size, n == 1 ? "has" : "have", run->live ? " yet" : "",
-                    n == 1 ? "it" : "they");
+                    " of %lld %s no file here%s%s: %s opened no profiler, ended before the first write, or wrote to a "
+                    "directory that is not this one, as on a disk of another host",
+                    (long long)run->world_size, n == 1 ? "has" : "have", run->n_unreadable ? " that could be read" : "",
+                    run->live ? " yet" : "", n == 1 ? "it" : "they");
     lp_run_caveat_add(list, "missing_ranks", &line);
 }
 

@@ -118,9 +118,19 @@ static void test_who_cannot_be_read_or_did_not_join_is_said_once(void **state)
     write_ranks(0, 2, 1, 4);
     write_bytes(folder, "workers/h/w_r1_9_00000009.json", "", 0);
     assert_missing(NULL);
-    write_bytes(folder, "workers/h/w_r1_9_00000009.json", "{}", 2);
-    write_ranks(1, 2, 1, 8);
-    assert_missing(NULL);
+    write_rank(5, 8, "trainer");
+    assert_missing(NULL); /* of another world */
+}
+
+/* Whose the file is that cannot be read, nobody knows. */
+static void test_more_are_missing_than_cannot_be_read(void **state)
+{
+    (void)state;
+    write_ranks(0, 2, 1, 5);
+    write_bytes(folder, "workers/h/w_r1_9_00000009.json", "", 0);
+    assert_missing(
+        "ranks 3-4 of 5 have no file here that could be read: they opened no profiler, ended before the first "
+        "write, " ELSEWHERE);
 }
 
 /* What a filter leaves out is not missing; what is missing stays so. */
@@ -169,6 +179,7 @@ int main(void)
         TEST(test_several_worlds_are_not_judged),
         TEST(test_ranks_beyond_the_world_are_not_judged),
         TEST(test_who_cannot_be_read_or_did_not_join_is_said_once),
+        TEST(test_more_are_missing_than_cannot_be_read),
         TEST(test_a_filter_hides_nobody),
         TEST(test_of_several_attempts_the_newest_counts),
     };
