@@ -31,12 +31,22 @@ static void caveat_lost_workers(struct lp_run_caveat_list *list, const struct lp
     lp_run_caveat_add(list, "lost_workers", &line);
 }
 
+/* "workers/<host>": how many it holds is not known. Files of workers end in .json, images in .img. */
+static bool is_folder(const char *path)
+{
+    size_t len = strlen(path);
+    bool json = len > 5 && strcmp(path + len - 5, ".json") == 0;
+    return !json && !(len > 4 && strcmp(path + len - 4, ".img") == 0);
+}
+
 static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     for (size_t i = 0; i < run->n_unreadable && i < LP_RUN_CAVEATS_MAX; i++) {
         struct lp_run_line line = {0};
-        lp_run_line_add(&line, "could not be read, that worker is missing: ");
-        lp_run_line_text(&line, view_of(run->unreadable[i].path));
+        const char *path = run->unreadable[i].path;
+        lp_run_line_add(
+            &line, "could not be read, %s missing: ", is_folder(path) ? "all workers in it are" : "that worker is");
+        lp_run_line_text(&line, view_of(path));
         lp_run_line_add(&line, " (");
         lp_run_line_text(&line, view_of(run->unreadable[i].reason));
         lp_run_line_add(&line, ")");

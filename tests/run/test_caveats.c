@@ -52,6 +52,22 @@ static void test_unreadable_files_are_named(void **state)
     lp_run_free(run);
 }
 
+static void test_folders_that_cannot_be_read_are_named(void **state)
+{
+    char link[256];
+    (void)state;
+    struct spec specs[] = {{.worker = "w_r1_1_00000001"}};
+    write_bytes(folder, "away/w_r1_2_00000002.json", "", 0);
+    write_worker(folder, &specs[0]);
+    snprintf(link, sizeof link, "%s/workers/node08.example.org", folder);
+    assert_int_equal(symlink("../away", link), 0);
+    struct lp_run *run = load(folder);
+    assert_caveat(run, "unreadable",
+                  "could not be read, all workers in it are missing: workers/node08.example.org (symbolic link: not "
+                  "followed)");
+    lp_run_free(run);
+}
+
 static void test_twenty_are_named_and_the_rest_counted(void **state)
 {
     (void)state;
@@ -611,6 +627,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_clean_run_has_none),
         TEST(test_unreadable_files_are_named),
+        TEST(test_folders_that_cannot_be_read_are_named),
         TEST(test_twenty_are_named_and_the_rest_counted),
         TEST(test_half_lost_is_not_more_than_half_K11),
         TEST(test_superseded_attempts_are_named_F4),
