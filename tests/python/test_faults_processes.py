@@ -258,7 +258,7 @@ def test_programs_that_follow_one_another_in_one_process_EX11(child: Child, run_
 
 
 def test_no_pid_of_another_host_is_looked_at_MN02(child: Child, run_dir: Path) -> None:
-    """Its file says a pid that lives here, and one that does not: the file's own words count."""
+    """Its file names a process that lives here, and none: its own words count, and its boot."""
     child.run(
         PRELUDE
         + """
@@ -274,9 +274,12 @@ os.kill(os.getpid(), signal.SIGKILL)
     [path] = run_dir.glob("workers/*/w_*.json")
     document = json.loads(path.read_text())
     facts = []
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     for pid in (os.getpid(), 4_194_000):
         document |= {
             "pid": pid,
+            "process_start_ticks": int(stat[19]),
+            "pid_namespace": os.stat("/proc/self/ns/pid").st_ino,
             "host": "elsewhere",
             "boot_id": "0" * 8 + "-0000-0000-0000-" + "0" * 12,
             "worker": f"w_one_{pid}_0123abcd",
@@ -317,18 +320,29 @@ with Profiler(role="worker") as profiler, profiler.phase("task"):
 
 
 def test_only_who_made_a_profiler_is_counted_MN10(child: Child, run_dir: Path) -> None:
+    """Neither the time nor the I/O of the programs that it starts, before and after they end."""
     code = """
 import subprocess
-with Profiler(sys.argv[1]) as profiler, profiler.phase("a"):
-    subprocess.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=50"], check=True,
-                   stderr=subprocess.DEVNULL)
-    subprocess.run([sys.executable, "-c", "sum(range(1000000))"], check=True)
-    subprocess.run([sys.executable, "-c", "import lineprofiler.accounting"], check=True)
+with Profiler(sys.argv[1], snapshot_interval_s=0.02, sample_interval_s=0.01) as profiler:
+    samples = Path(profiler.path).with_suffix(".samples")
+    size = lambda: samples.stat().st_size if samples.exists() else 0
+    def wait_for_samples():
+        before = size()
+        wait_until(lambda: size() > before)
+    with profiler.phase("a"):
+        wait_for_samples()
+        subprocess.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=500"], check=True,
+                       stderr=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-c", "sum(range(1000000))"], check=True)
+        subprocess.run([sys.executable, "-c", "import lineprofiler.accounting"], check=True)
+        wait_for_samples()
 """
     child.run(PRELUDE + code, run_dir)
     run = merge_run(run_dir)
     assert len(run.workers) == 1
     assert run.tree[("a",)].calls == 1
+    assert run.io is not None
+    assert run.io.moved.read_chars < 50e6, "dd has read ten times as much"
     cpu_ns = run.tree[("a",)].cpu_ns
     assert cpu_ns is not None
     assert cpu_ns <= run.tree[("a",)].wall_ns
