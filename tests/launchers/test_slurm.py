@@ -285,6 +285,31 @@ def test_out_of_memory_F7(bounded_jobs: Cluster, work: Work) -> None:
 # ---- death of a node, and of the controller ------------------------------------
 
 
+LEAVING_NOTHING = """\
+import os
+import signal
+
+from lineprofiler.accounting import Profiler
+
+with Profiler(run_dir="profile", role="trainer") as profiler:
+    for _ in range(10):
+        with profiler.phase("step"):
+            if os.environ["SLURM_PROCID"] == "2":
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_rank_of_which_nothing_is_left_F7_K10(mortal_jobs: Cluster, work: Work) -> None:
+    """Its memory is on its own node, and it had not written yet: the others know of it."""
+    program(work, LEAVING_NOTHING)
+    script = batch(work, "srun python train.py", "--nodes=2", "--ntasks=3")
+    job = mortal_jobs.submit(work.folder, script)
+    assert mortal_jobs.wait_for(job) == "FAILED"
+    run = work.run_of()
+    assert sorted(str(worker.rank) for worker in run.workers) == ["0", "1"]
+    assert "rank 2 of 3 has no file here: " in work.caveats()
+
+
 def test_a_node_that_dies_F4_F7(mortal_jobs: Cluster, work: Work) -> None:
     """Its job runs again on the other one; the lost attempt is named, and nothing added up."""
     program(work, TELLING.replace("Profiler(", "Profiler(snapshot_interval_s=0.1, ", 1))
