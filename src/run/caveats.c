@@ -53,6 +53,20 @@ void lp_run_line_concerned(struct lp_run_line *line, const struct lp_run_concern
                         lp_run_plural(concerned->n - LP_RUN_NAMED_WORKERS));
 }
 
+const struct lp_run_worker **lp_run_sorted_workers(struct lp_run_caveat_list *list, const struct lp_run *run,
+                                                   int (*compare)(const void *, const void *))
+{
+    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
+    if (!workers) {
+        list->failed = true;
+        return NULL;
+    }
+    for (size_t i = 0; i < run->n_workers; i++)
+        workers[i] = &run->workers[i];
+    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), compare);
+    return workers;
+}
+
 /* The first phase of the tree, parents before children, with a sum at its limit; counts all of them. */
 static const struct lp_run_phase *first_saturated(const struct lp_run_phase *phase, size_t *n)
 {

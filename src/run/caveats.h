@@ -2,8 +2,8 @@
  * caveats: what a reader of the figures must know, in words.
  *
  * Owns: the list lp_run.caveats. Each kind of loss or doubt has its own short function; a caveat is one line that says
- * what happened, to whom, and what it does to the figures. Of a kind that names workers or files one by one at most
- * LP_RUN_CAVEATS_MAX are named, and a last line says how many more there are.
+ * what happened, to whom, and what it does to the figures. Workers of a role that ended alike share one. Of a kind that names
+ * workers or files one by one at most LP_RUN_CAVEATS_MAX are named, and a last line says how many more there are.
  *
  * Looks at the finished model alone.
  */
@@ -28,6 +28,7 @@ struct lp_run_caveat_list {
 void lp_run_caveat_add(struct lp_run_caveat_list *list, const char *kind, struct lp_run_line *line);
 void lp_run_caveats_of_estimates(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_run *run);
+void lp_run_caveats_of_ends(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run);
 void lp_run_caveats_of_samples(struct lp_run_caveat_list *list, const struct lp_run *run);
@@ -42,6 +43,13 @@ struct lp_run_concerned {
 void lp_run_concern(struct lp_run_concerned *concerned, const struct lp_run_worker *worker, uint64_t count);
 /* "actor pid 4242 on node07, learner pid 7 on node08 and 3 more workers" */
 void lp_run_line_concerned(struct lp_run_line *line, const struct lp_run_concerned *concerned);
+
+/* All workers of the run, sorted by pointers to them; to be freed. NULL without memory, which the list then says. */
+const struct lp_run_worker **lp_run_sorted_workers(struct lp_run_caveat_list *list, const struct lp_run *run,
+                                                   int (*compare)(const void *, const void *));
+
+/* Whether it did not close, as far as can be told: it is not known to live. */
+bool lp_run_died(const struct lp_run_worker *worker);
 
 /* "iteration/mcts"; "(outside any phase)" of a root. */
 void lp_run_line_path(struct lp_run_line *line, const struct lp_run_phase *phase);

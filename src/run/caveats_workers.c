@@ -1,110 +1,9 @@
 #include "run/caveats.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SHARED_LEAST_NS UINT64_C(1000000000) /* one profiler may follow another within a moment */
-
-/* Compared by address. */
-static const char stale[] = "stale", open_phase[] = "open", unclosed[] = "unclosed";
-
-/* "inside iteration/mcts, open 3.2s" for the thread whose open phase is the oldest; how many more threads were in one.
-   */
-static void add_open(struct lp_run_line *line, const struct lp_run_worker *worker)
-{
-    const struct lp_run_open *oldest = &worker->open[0];
-    for (size_t i = 1; i < worker->n_open; i++)
-        if (worker->open[i].open_ns > oldest->open_ns)
-            oldest = &worker->open[i];
-    lp_run_line_add(line, " inside ");
-    lp_run_line_name(line, lp_text_span(&oldest->path));
-    if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
-        lp_run_line_add(line, ", open ");
-        lp_run_line_duration(line, oldest->open_ns);
-        if (worker->ended) /* that long it was seen */
-            lp_run_line_add(line, " or more");
-    }
-    if (worker->n_open > 1)
-        lp_run_line_add(line, " (and %zu more thread%s inside a phase)", worker->n_open - 1,
-                        lp_run_plural(worker->n_open - 1));
-}
-
-static const char *signal_name(int64_t number)
-{
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {
-        {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
-        {SIGINT, "SIGINT"},   {SIGHUP, "SIGHUP"},   {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},   {SIGQUIT, "SIGQUIT"},
-        {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].number == number)
-            return names[i].name;
-    return NULL;
-}
-
-static void add_end(struct lp_run_line *line, const struct lp_run_worker *worker)
-{
-    const char *name = signal_name(worker->signal);
-    if (name)
-        lp_run_line_add(line, ", killed by %s", name);
-    else if (worker->signal > 0)
-        lp_run_line_add(line, ", killed by signal %lld", (long long)worker->signal);
-    else if (worker->exit_status >= 0)
-        lp_run_line_add(line, ", with exit status %lld", (long long)worker->exit_status);
-    if (worker->n_open)
-        lp_run_line_add(line, worker->signal > 0 || worker->exit_status >= 0 ? "," : "");
-}
-
-/* What is known of a worker that did not close: that it ended, or only when it wrote last. */
-static void describe(struct lp_run_line *line, const struct lp_run_worker *worker)
-{
-    lp_run_line_worker(line, worker);
-    if (worker->ended) {
-        lp_run_line_add(line, " ended without close");
-        add_end(line, worker);
-    } else if (worker->stale) {
-        lp_run_line_add(line, " stopped writing ");
-        lp_run_line_duration(line, worker->silent_ns);
-        lp_run_line_add(line, " before the end of the run, without close");
-    } else {
-        lp_run_line_add(line, " was last written without close");
-    }
-    if (worker->n_open)
-        add_open(line, worker);
-}
-
-/* The caveat's kind, NULL for a worker that is closed or known to live. */
-static const char *kind_of(const struct lp_run_worker *worker)
-{
-    if (worker->closed || worker->source == LP_SOURCE_LIVE_IMAGE)
-        return NULL;
-    if (worker->stale && worker->source == LP_SOURCE_FILE)
-        return stale;
-    return worker->n_open ? open_phase : unclosed;
-}
-
-static void caveats_of_kind(struct lp_run_caveat_list *list, const struct lp_run *run, const char *kind,
-                            const char *rest)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < run->n_workers; i++) {
-        const char *is = kind_of(&run->workers[i]);
-        if (is != kind || ++n > LP_RUN_CAVEATS_MAX)
-            continue;
-        struct lp_run_line line = {0};
-        describe(&line, &run->workers[i]);
-        lp_run_caveat_add(list, kind, &line);
-    }
-    if (n > LP_RUN_CAVEATS_MAX) {
-        struct lp_run_line line = {0};
-        lp_run_line_add(&line, "and %zu more workers %s", n - LP_RUN_CAVEATS_MAX, rest);
-        lp_run_caveat_add(list, kind, &line);
-    }
-}
 
 static bool is_shown_as_of_a_flush(const struct lp_run_worker *worker)
 {
@@ -135,21 +34,6 @@ static void caveat_elsewhere(struct lp_run_caveat_list *list, const struct lp_ru
         lp_run_line_add(&line, " and %zu other host%s", hosts - 1, lp_run_plural(hosts - 1));
     lp_run_line_add(&line, " only, as long as %s up", hosts == 1 ? "that is" : "those are");
     lp_run_caveat_add(list, "elsewhere", &line);
-}
-
-/* To be freed. NULL without memory, which the list then says. */
-static const struct lp_run_worker **sorted_workers(struct lp_run_caveat_list *list, const struct lp_run *run,
-                                                   int (*compare)(const void *, const void *))
-{
-    const struct lp_run_worker **workers = calloc(run->n_workers + 1, sizeof(struct lp_run_worker *));
-    if (!workers) {
-        list->failed = true;
-        return NULL;
-    }
-    for (size_t i = 0; i < run->n_workers; i++)
-        workers[i] = &run->workers[i];
-    qsort(workers, run->n_workers, sizeof(struct lp_run_worker *), compare);
-    return workers;
 }
 
 /* Whether both are of one process; what names a process may be unknown. */
@@ -195,7 +79,7 @@ static void caveat_shared(struct lp_run_caveat_list *list, const struct lp_run *
 {
     struct lp_run_line line = {0};
     struct lp_run_concerned concerned = {0};
-    const struct lp_run_worker **workers = sorted_workers(list, run, by_process);
+    const struct lp_run_worker **workers = lp_run_sorted_workers(list, run, by_process);
     if (!workers)
         return;
     find_shared(&concerned, workers, run->n_workers);
@@ -247,7 +131,7 @@ static void find_replaced(struct lp_run_concerned *concerned, const struct lp_ru
     for (size_t i = 1; i < n; i++) {
         if (workers[i]->started.realtime_ns < workers[i - 1]->written.realtime_ns)
             return;
-        died = died || kind_of(workers[i - 1]);
+        died = died || lp_run_died(workers[i - 1]);
     }
     if (!died || workers[0]->rank < 0)
         return;
@@ -255,7 +139,7 @@ static void find_replaced(struct lp_run_concerned *concerned, const struct lp_ru
         if (is_child(run, workers[i]))
             return;
     for (size_t i = 0; i + 1 < n; i++)
-        if (kind_of(workers[i]))
+        if (lp_run_died(workers[i]))
             lp_run_concern(concerned, workers[i], 1);
 }
 
@@ -264,7 +148,7 @@ static void caveat_restarted(struct lp_run_caveat_list *list, const struct lp_ru
 {
     struct lp_run_line line = {0};
     struct lp_run_concerned concerned = {0};
-    const struct lp_run_worker **workers = sorted_workers(list, run, by_rank);
+    const struct lp_run_worker **workers = lp_run_sorted_workers(list, run, by_rank);
     if (!workers)
         return;
     for (size_t from = 0, to; from < run->n_workers; from = to) {
@@ -286,9 +170,7 @@ static void caveat_restarted(struct lp_run_caveat_list *list, const struct lp_ru
 
 void lp_run_caveats_of_workers(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
-    caveats_of_kind(list, run, stale, "that stopped writing before the end of the run");
-    caveats_of_kind(list, run, open_phase, "without close, inside a phase");
-    caveats_of_kind(list, run, unclosed, "without close");
+    lp_run_caveats_of_ends(list, run);
     caveat_elsewhere(list, run);
     caveat_shared(list, run);
     caveat_restarted(list, run);

@@ -117,7 +117,7 @@ def test_a_loader_that_is_still_there_at_the_end_FK20(loading: Work) -> None:
     done = loading.run_of()
     check_loaders(done, 4, 4)
     open_ones = [worker for worker in done.workers if not worker.closed]
-    assert kinds(done) == ["unclosed"] * len(open_ones)
+    assert set(kinds(done)) == ({"unclosed"} if open_ones else set())
 
 
 def test_a_loader_without_workers(loading: Work) -> None:

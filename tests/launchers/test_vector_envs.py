@@ -151,7 +151,7 @@ def test_environments_that_nobody_closes_F8(envs: Work, ending: str) -> None:
     done = envs.run_of()
     check_envs(done, 4)
     open_ones = [worker for worker in done.workers if not worker.closed]
-    assert kinds(done) == ["unclosed"] * len(open_ones)
+    assert set(kinds(done)) == ({"unclosed"} if open_ones else set())
     assert all(worker.ended for worker in open_ones)
 
 

@@ -22,12 +22,14 @@
 #define SECOND UINT64_C(1000000000)
 #define EPOCH (UINT64_C(1780000000) * SECOND)
 
+#define NO_RANK (-1)
+
 /* A worker's document in words; what is NULL or 0 takes the value in make_document. */
 struct spec {
     const char *worker, *run_id, *role, *host, *boot_id, *state, *ended, *image, *origin, *troubles, *thread_names,
         *interval, *job;
-    const char *facts; /* JSON keys that may be left out, each with a comma behind it */
-    long pid, rank, world;
+    const char *facts;           /* JSON keys that may be left out, each with a comma behind it */
+    long pid, rank, world;       /* NO_RANK: none */
     unsigned long start_ticks;   /* of the process; by default another one for each worker's name */
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
@@ -63,8 +65,11 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     fprintf(out,
             "{\"format\":\"lineprofiler-worker\",\"version\":1,\"worker\":\"%s\",\"run_id\":\"%s\",\"role\":\"%s\",",
             OR(spec->worker, "w_r1_4242_00000001"), OR(spec->run_id, "r1"), OR(spec->role, "actor"));
-    fprintf(out, "\"pid\":%ld,\"parent_pid\":1,\"host\":\"%s\",\"rank\":%ld,\"world_size\":%ld,\"launcher\":\"slurm\",",
-            OR(spec->pid, 4242), OR(spec->host, "node07"), spec->rank, OR(spec->world, 8));
+    char rank[24] = "null";
+    if (spec->rank != NO_RANK)
+        snprintf(rank, sizeof rank, "%ld", spec->rank);
+    fprintf(out, "\"pid\":%ld,\"parent_pid\":1,\"host\":\"%s\",\"rank\":%s,\"world_size\":%ld,\"launcher\":\"slurm\",",
+            OR(spec->pid, 4242), OR(spec->host, "node07"), rank, OR(spec->world, 8));
     fprintf(out, "\"job\":{\"system\":\"slurm\",\"id\":\"%s\"},\"boot_id\":\"%s\",\"pid_namespace\":1,",
             OR(spec->job, "99"), OR(spec->boot_id, "b1"));
     fprintf(out, "\"process_start_ticks\":%lu,", OR(spec->start_ticks, ticks_of(spec->worker)));

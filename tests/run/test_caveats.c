@@ -342,14 +342,109 @@ static void test_many_unclosed_workers_are_counted(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 30; i++) {
-        char worker[32];
+        char worker[32], end[64];
         snprintf(worker, sizeof worker, "w_r1_1_%08x", i);
-        struct spec spec = {.worker = worker, .state = "running"};
+        snprintf(end, sizeof end, END("null", "%u"), i);
+        struct spec spec = {.worker = worker, .state = "running", .ended = end};
         write_worker(folder, &spec);
     }
     struct lp_run *run = load(folder);
     assert_int_equal(count_caveats(run, "unclosed", NULL), 21);
     assert_caveat(run, "unclosed", "and 10 more workers without close");
+    lp_run_free(run);
+}
+
+/* Sixteen actors that end with their job are one thing to know; the one that died otherwise stands out. */
+static void test_workers_that_ended_alike_share_a_line_K10(void **state)
+{
+    (void)state;
+    char workers[24][32];
+    struct spec specs[24];
+    for (unsigned i = 0; i < 24; i++) { /* 8 + 4 in a phase + 4 terminated + 3 loaders + 4 silent + 1 killed */
+        snprintf(workers[i], sizeof workers[i], "w_r1_1_%08x", i);
+        specs[i] = (struct spec){.worker = workers[i], .state = "running", .ended = DEAD, .pid = (int)i + 1};
+        specs[i].rank = i == 3 ? 20 : (int)i;
+        if (i >= 8 && i < 12)
+            specs[i].threads = OPEN_STEP;
+        if (i >= 12 && i < 16)
+            specs[i].ended = END("15", "null");
+        if (i >= 16 && i < 19) {
+            specs[i].role = "loader";
+            specs[i].ended = END("null", "1"); /* three are named one by one */
+        }
+        if (i >= 19 && i < 23) {
+            specs[i].ended = NULL;
+            specs[i].written_s = i * 100;
+        }
+        if (i == 23) {
+            specs[i].ended = END("9", "null");
+            specs[i].threads = OPEN_STEP;
+            specs[i].written_s = 9000;
+        }
+    }
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "stale",
+        "4 workers stopped writing 1h 53m to 1h 58m before the end of the run, without close (actor rank 19-22)");
+    assert_caveat(
+        run, "open",
+        "4 workers ended without close inside iteration/mcts, the longest open 3.2s or more (actor rank 8-11)");
+    assert_caveat(run, "open",
+                  "actor rank 23, pid 24 on node07 ended without close, killed by SIGKILL, inside iteration/mcts, open "
+                  "3.2s or more");
+    assert_caveat(run, "unclosed", "8 workers ended without close (actor rank 0-2, 4-7, 20)");
+    assert_caveat(run, "unclosed", "4 workers ended without close, killed by SIGTERM (actor rank 12-15)");
+    assert_caveat(run, "unclosed", "loader rank 16, pid 17 on node07 ended without close, with exit status 1");
+    assert_int_equal(count_caveats(run, "stale", NULL), 1);
+    assert_int_equal(count_caveats(run, "open", NULL), 2);
+    assert_int_equal(count_caveats(run, "unclosed", NULL), 5);
+    lp_run_free(run);
+}
+
+/* By index where there are no ranks, else the first three by name; ranges that are not many. */
+static void test_who_ended_alike_K10(void **state)
+{
+    (void)state;
+    char workers[26][32], facts[26][32];
+    struct spec specs[26];
+    for (unsigned i = 0; i < 26; i++) {
+        snprintf(workers[i], sizeof workers[i], "w_r1_1_%08x", i);
+        snprintf(facts[i], sizeof facts[i], "\"index\":%u,", i < 20 ? 2 * i : i - 20);
+        specs[i] = (struct spec){.worker = workers[i], .state = "running", .rank = NO_RANK, .pid = (int)i + 1};
+        specs[i].role = i < 10 ? "none" : i < 20 ? "env" : "loader";
+        specs[i].facts = i < 10 ? NULL : facts[i];
+        specs[i].threads = OPEN_STEP;
+    }
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "open",
+                  "10 workers were last written without close inside iteration/mcts, the longest open 3.2s (none pid 1 "
+                  "on node07, none pid 2 on node07, none pid 3 on node07 and 7 more workers)");
+    assert_caveat(run, "open",
+                  "10 workers were last written without close inside iteration/mcts, the longest open 3.2s (env index "
+                  "20, 22, 24, 26, 28, 30, 32, 34 and 2 more workers)");
+    assert_caveat(
+        run, "open",
+        "6 workers were last written without close inside iteration/mcts, the longest open 3.2s (loader index "
+        "0-5)");
+    assert_int_equal(count_caveats(run, "open", NULL), 3);
+    lp_run_free(run);
+}
+
+/* As at the end of a job of Ray, which lets no process end in order. */
+static void test_roles_that_ended_alike_share_a_line_K10(void **state)
+{
+    (void)state;
+    char workers[24][32], roles[24][32];
+    struct spec specs[24];
+    for (unsigned i = 0; i < 24; i++) {
+        snprintf(workers[i], sizeof workers[i], "w_r1_1_%08x", i);
+        snprintf(roles[i], sizeof roles[i], "%c", i < 12 ? 'a' : (char)('a' + i - 11));
+        specs[i] = (struct spec){.worker = workers[i], .role = roles[i], .state = "running", .ended = DEAD};
+    }
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(run, "unclosed",
+                  "24 workers ended without close (a x12, b x1, c x1, d x1, e x1, f x1, g x1, h x1 and 5 more roles)");
+    assert_int_equal(run->n_caveats, 1);
     lp_run_free(run);
 }
 
@@ -642,6 +737,9 @@ int main(void)
         TEST(test_open_phase_of_unknown_length),
         TEST(test_open_phases_of_several_threads),
         TEST(test_many_unclosed_workers_are_counted),
+        TEST(test_workers_that_ended_alike_share_a_line_K10),
+        TEST(test_who_ended_alike_K10),
+        TEST(test_roles_that_ended_alike_share_a_line_K10),
         TEST(test_ranks_that_were_started_again_are_named_F4_F5),
         TEST(test_troubles_in_words),
         TEST(test_a_trouble_of_many_workers),
