@@ -1,5 +1,7 @@
 """Closes profilers that nobody closed, in all ways in which a Python process ends.
 
+Holds also the lock under which a process joins a run, which a fork must not leave taken.
+
 Costs one atexit hook while there is an open profiler, and one fork hook for ever: that one cannot
 be taken back, and does nothing where no profiler is open.
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from _thread import RLock
 from _weakref import ref  # as weakref has it, which is written in Python and loads more
 
 TYPE_CHECKING = False
@@ -47,17 +50,15 @@ class _Watch:
 
 _watches: dict[int, _Watch] = {}
 _hooked_fork = False
+_joining = RLock()
 _called_before_forks: set[Any] = set()
 
 
 def watch(profiler: Closable) -> None:
     """Have the profiler closed at the end of the process, and of forked children."""
-    global _hooked_fork
     if not _watches:
         atexit.register(_close_all)
-    if not _hooked_fork:
-        os.register_at_fork(after_in_child=_after_fork_in_child)
-        _hooked_fork = True
+    _hook_forks()
     _watches[id(profiler)] = _Watch(profiler)
     _tell_multiprocessing(profiler)
     process = sys.modules.get("multiprocessing.process")
@@ -74,6 +75,19 @@ def forget(profiler: Closable) -> None:
         found.finalizer.cancel()
     if not _watches:
         atexit.unregister(_close_all)
+
+
+def joining() -> RLock:
+    """Return the lock that a thread holds while it makes this process a worker of a run."""
+    _hook_forks()
+    return _joining
+
+
+def _hook_forks() -> None:
+    global _hooked_fork
+    if not _hooked_fork:
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+        _hooked_fork = True
 
 
 def call_before_forks(function: Callable[[], None]) -> None:
@@ -120,6 +134,8 @@ def _close(reference: ref[Closable]) -> None:
 
 
 def _after_fork_in_child() -> None:
+    global _joining
+    _joining = RLock()  # a thread that is not here may have held it
     for profiler in watched():
         _tell_multiprocessing(profiler)
 

@@ -203,6 +203,7 @@ class Profiler(_core.Recorder):
             self._join_process()
             self._attach_hooks()
         else:
+            super().__init__(index=index)  # what is wrong is so with the switch off, too
             self._hooks = None
         self._closed = False
         if install:
@@ -532,8 +533,21 @@ def join(role: str | None = None, index: int | None = None) -> Profiler | None:
 
     role, index: see `Profiler`.
 
-    OSError, TypeError, ValueError: as `Profiler` raises them.
+    Where the run directory cannot be written, a RuntimeWarning says so and None is returned: an
+    initializer that raises would cost the pool. TypeError, ValueError: as `Profiler` raises them,
+    also where nothing is made.
     """
+    _choose_role(role)
+    _core.Recorder(index=index)
+    with _exits.joining():
+        try:
+            return _join(role, index)
+        except OSError as error:
+            _warn(f"this process is not profiled: {error}", RuntimeWarning, 2)
+            return None
+
+
+def _join(role: str | None, index: int | None) -> Profiler | None:
     global _joined
     own = [one for one in _exits.watched() if isinstance(one, Profiler) and not one._is_inherited()]
     last = own[-1] if own else None

@@ -68,7 +68,7 @@ static int convert_index(PyObject *object, void *result)
     if (object == Py_None)
         return 1;
     if (PyBool_Check(object) || !PyIndex_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "index must be an integer or None, not %S", (PyObject *)Py_TYPE(object));
+        PyErr_Format(PyExc_TypeError, "index must be an integer or None, not %s", Py_TYPE(object)->tp_name);
         return 0;
     }
     PyObject *number = PyNumber_Index(object);

@@ -7,10 +7,11 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lineprofiler import accounting
 from lineprofiler.accounting import Profiler, Run, merge_run
 
 if TYPE_CHECKING:
@@ -573,3 +574,127 @@ def test_a_kept_pool_is_in_the_run_that_is_open_FK11(
     assert first.tree_of("child")[("work",)].calls == 5
     assert second.tree_of("child")[("work",)].calls == 10
     assert [attempt.workers for attempt in second.superseded] == [2]
+
+
+def test_threads_that_join_at_once_are_one_worker(
+    child: Child, run_dir: Path, finished: Finished
+) -> None:
+    """As environments that a process makes in threads."""
+    code = """
+import subprocess, sys, threading, warnings
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+def worker():
+    warnings.simplefilter("error")
+    barrier = threading.Barrier(8)
+    joined = []
+
+    def work(i):
+        barrier.wait()
+        joined.append(accounting.join("child", i))
+        with accounting.phase("work"):
+            pass
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(joined) == 8 and len(set(map(id, joined))) == 1
+
+if len(sys.argv) == 2:
+    with Profiler(sys.argv[1], "parent") as profiler, profiler.phase("parent"):
+        for _ in range(5):
+            subprocess.run([sys.executable, __file__, sys.argv[1], "worker"], check=True)
+else:
+    worker()
+"""
+    child.run(code, run_dir)
+    run = finished(run_dir)
+    assert {name: len(role.workers) for name, role in run.roles.items()} == {
+        "child": 5,
+        "parent": 1,
+    }
+    assert run.tree[("work",)].calls == 40
+
+
+def test_a_fork_while_a_thread_joins(child: Child, run_dir: Path, finished: Finished) -> None:
+    """The child has no thread that would ever let go of the lock."""
+    code = """
+import os, sys, threading, warnings
+from lineprofiler import _exits, accounting
+from lineprofiler.accounting import Profiler
+
+warnings.simplefilter("ignore")  # of forks beside threads
+joining, forked = threading.Event(), threading.Event()
+
+def join():
+    with _exits.joining():
+        joining.set()
+        forked.wait()
+
+with Profiler(sys.argv[1], "parent") as profiler, profiler.phase("parent"):
+    thread = threading.Thread(target=join)
+    thread.start()
+    joining.wait()
+    pid = os.fork()
+    if pid == 0:
+        accounting.join("child")
+        with accounting.phase("work"):
+            pass
+        sys.exit()
+    forked.set()
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    child.run(code, run_dir)
+    assert finished(run_dir).tree_of("child")[("work",)].calls == 1
+
+
+WRONG: list[tuple[Any, Any, type[Exception], str]] = [
+    (b"role", None, TypeError, "role must be str, not bytes"),
+    ("role", -1, ValueError, "index must be 0 to 4294967295, not -1"),
+    ("role", True, TypeError, "index must be an integer or None, not bool"),
+    ("role", "3", TypeError, "index must be an integer or None, not str"),
+]
+
+
+@pytest.mark.parametrize("off", [True, False])
+@pytest.mark.parametrize(("role", "index", "kind", "said"), WRONG)
+def test_what_is_wrong_is_so_without_a_run_too(
+    run_dir: Path, role: Any, index: Any, kind: type[Exception], said: str, off: bool
+) -> None:
+    """Nobody finds out only when the switch is on, in a worker far away."""
+    with Profiler(run_dir, enabled=not off, role="own"), pytest.raises(kind, match=said):
+        accounting.join(role, index)
+    with pytest.raises(kind, match=said):
+        Profiler(run_dir, role, enabled=not off, index=index)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_where_nothing_can_be_written_a_pool_goes_on(
+    child: Child, run_dir: Path, method: str
+) -> None:
+    """An initializer that raises would break it."""
+    code = """
+import concurrent.futures, multiprocessing, os, sys
+from lineprofiler import accounting
+from lineprofiler.accounting import Profiler
+
+def begin():
+    os.environ["LINEPROFILER_RUN_DIR"] = "/proc/nowhere"
+    assert accounting.join("child") is None
+
+def work(i):
+    with accounting.phase("work"):
+        return i
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    with Profiler(sys.argv[1], "parent") as profiler, profiler.phase("parent"):
+        with concurrent.futures.ProcessPoolExecutor(1, context, begin) as pool:
+            assert list(pool.map(work, range(5))) == [0, 1, 2, 3, 4]
+"""
+    done = child.run(code, run_dir, method)
+    assert "RuntimeWarning: this process is not profiled: " in done.stderr
+    assert "/proc/nowhere" in done.stderr
+    assert list(merge_run(run_dir).roles) == ["parent"]
