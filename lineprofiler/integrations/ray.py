@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["TASK_ROLE", "runtime_env"]
+__all__ = ["ANY_ROLE", "TASK_ROLE", "runtime_env"]
 
 TASK_ROLE = "ray task"
+ANY_ROLE = "ray"  # where Ray's processes do not tell what they are for
 
 # What a profiler there does as that of the driver. The window of a backend is the driver's alone.
 _HANDED_ON = (
@@ -125,30 +126,58 @@ def _follow(options: dict[str, Any]) -> None:
         get_execution_info = manager.get_execution_info
         global_worker.actor_id.is_nil()
     except (ImportError, AttributeError):
-        _open("ray", options)  # a Ray that is made otherwise: all have one role
+        _open_any(options)  # a Ray that is made otherwise: all have one role
         return
     wrapped: dict[Any, Any] = {}
+    become: list[str] = []  # the class of the actor that this process is, once it is one
 
     def is_actor() -> bool:
         return not global_worker.actor_id.is_nil()
 
-    def load_and_open(job_id: Any, descriptor: Any) -> Any:
-        _open(_last_part(descriptor.class_name), options)
-        return load_actor_class(job_id, descriptor)
+    # A process loads the classes of other actors too, whose handles it is given: only the first
+    # one that is asked for when it is an actor is its own.
+    def open_actor(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if not become:
+            become.append(_last_part(_described(args, named).class_name))
+            _open(become[0], options)
 
-    def find_and_open(job_id: Any, descriptor: Any) -> Any:
-        found = get_execution_info(job_id, descriptor)
-        if is_actor():
-            return found
+    def open_task(found: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        descriptor = _described(args, named)
+        name, key = _last_part(descriptor.function_name), descriptor.function_id
         _open(TASK_ROLE, options)
-        known, ours = wrapped.get(descriptor.function_id, (None, None))
+        known, ours = wrapped.get(key, (None, None))
         if known is not found:
-            ours = _in_phase(found, _last_part(descriptor.function_name))
-            wrapped[descriptor.function_id] = found, ours
+            ours = _in_phase(found, name)
+            wrapped[key] = found, ours
         return ours
+
+    # The two are Ray's own and may change: whatever they are called with goes on to them, and what
+    # is made of it here must never cost the task.
+    def load_and_open(*args: Any, **named: Any) -> Any:
+        try:
+            if is_actor():
+                open_actor(args, named)
+        except Exception:
+            _open_any(options)
+        return load_actor_class(*args, **named)
+
+    def find_and_open(*args: Any, **named: Any) -> Any:
+        found = get_execution_info(*args, **named)
+        try:
+            if not is_actor():
+                return open_task(found, args, named)
+            open_actor(args, named)
+        except Exception:
+            _open_any(options)
+        return found
 
     manager.load_actor_class = load_and_open
     manager.get_execution_info = find_and_open
+
+
+def _described(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Return what Ray says of the code that is to run, among the arguments of a function of its."""
+    return next(value for value in (*args, *named.values()) if hasattr(value, "function_name"))
 
 
 def _last_part(name: str) -> str:
@@ -161,6 +190,11 @@ def _in_phase(info: Any, name: str) -> Any:
         return info._replace(function=decorate(info.function))
     except (AttributeError, TypeError, ValueError):
         return info  # what is no function
+
+
+def _open_any(options: dict[str, Any]) -> None:
+    if _opened is None:
+        _open(ANY_ROLE, options)
 
 
 def _open(role: str, options: dict[str, Any]) -> None:

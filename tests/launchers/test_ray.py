@@ -185,6 +185,75 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
         assert before.path != player.path
 
 
+def test_handles_of_other_actors_F5(ray_here: Ray, work: Work) -> None:
+    """Ray loads their classes where it unpacks the handles: that makes no other actor of it."""
+    ray_here.run(
+        work,
+        """
+@ray.remote(num_cpus=0)
+class Buffer:
+    def add(self, n):
+        with accounting.phase("add"):
+            accounting.count("items", n)
+
+class Learner:
+    def __init__(self, buffer):
+        with accounting.phase("begin"):
+            self.buffer = buffer
+
+    def learn(self, other):
+        with accounting.phase("learn"):
+            ray.get([self.buffer.add.remote(1), other.add.remote(1)])
+
+    def by_name(self):
+        with accounting.phase("by name"):
+            ray.get(ray.get_actor("the buffer").add.remote(1))
+
+class Evaluator(Learner):
+    pass
+
+@ray.remote
+def fill(buffer):
+    with accounting.phase("filling"):
+        ray.get([buffer.add.remote(1), ray.get_actor("the buffer").add.remote(1)])
+
+@ray.remote
+def make():
+    buffer = Buffer.remote()
+    with accounting.phase("making"):
+        ray.get(buffer.add.remote(1))
+    return buffer
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler), num_cpus=2)
+    buffer = Buffer.options(name="the buffer").remote()
+    learner = ray.remote(num_cpus=0)(Learner).remote(buffer)
+    evaluator = ray.remote(num_cpus=0)(Evaluator).remote(buffer)
+    for _ in range(3):
+        ray.get([fill.remote(buffer), learner.by_name.remote(), evaluator.by_name.remote()])
+        made = ray.get(make.remote())
+        ray.get([learner.learn.remote(made), evaluator.learn.remote(made), fill.remote(made)])
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    found = roles(work)
+    tasks = found.pop("ray task")
+    assert found == {"driver": 1, "Buffer": 4, "Learner": 1, "Evaluator": 1}
+    assert len({worker.pid for worker in run.workers}) == len(run.workers) == 7 + tasks
+    assert run.tree_of("Buffer")[("add",)].calls == 3 * (4 + 1 + 4 + 2)
+    assert list(run.tree_of("Buffer")) == [("add",)]
+    for role in "Learner", "Evaluator":
+        tree = run.tree_of(role)
+        assert {path: stats.calls for path, stats in tree.items()} == {
+            ("begin",): 1,
+            ("by name",): 3,
+            ("learn",): 3,
+        }
+    ran = run.tree_of("ray task")
+    assert (ran[("fill", "filling")].calls, ran[("make", "making")].calls) == (6, 3)
+
+
 TWO_NODES = """
 @ray.remote(num_cpus=1)
 class Player:
@@ -491,6 +560,104 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
 """,
     )
     assert roles(work) == {"driver": 1}
+
+
+def test_a_ray_without_the_functions_that_are_wrapped(ray_here: Ray, work: Work) -> None:
+    """A hook cannot tell what a process is for: all have one role, and all is recorded."""
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return accounting.installed_profiler().role
+
+@ray.remote
+def evaluate():
+    with accounting.phase("score"):
+        return accounting.installed_profiler().role
+
+def hook():
+    import types
+    import lineprofiler.integrations.ray as integration
+
+    other = types.SimpleNamespace(global_worker=types.SimpleNamespace())
+    integration.importlib = types.SimpleNamespace(import_module=lambda name: other)
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler, {"worker_process_setup_hook": hook}), num_cpus=2)
+    player = Player.remote()
+    assert ray.get([player.play.remote() for _ in range(5)]) == ["ray"] * 5
+    assert ray.get([evaluate.remote() for _ in range(5)]) == ["ray"] * 5
+    ray.shutdown()
+""",
+    )
+    run = work.run_of()
+    assert list(run.roles) == ["driver", "ray"]
+    ran = run.tree_of("ray")
+    assert {path: stats.calls for path, stats in ran.items()} == {("game",): 5, ("score",): 5}
+
+
+def test_functions_of_ray_that_are_called_otherwise(ray_here: Ray, work: Work) -> None:
+    """They are Ray's own: what they get goes on to them, and what they return comes back."""
+    ray_here.run(
+        work,
+        """
+import collections
+import types
+import warnings
+
+import lineprofiler.integrations.ray as integration
+
+Info = collections.namedtuple("Info", "function more")
+Named = collections.namedtuple("Named", "function_name class_name function_id")
+Other = collections.namedtuple("Other", "label")
+
+class Manager:
+    def load_actor_class(self, *, job, what, added=None):
+        return ("class", job, what, added)
+
+    def get_execution_info(self, *, job, what, added=None):
+        return Info(lambda: accounting.current(), (job, what, added))
+
+class Id:
+    nil = True
+
+    def is_nil(self):
+        if self.nil is None:
+            raise TypeError("no longer so")
+        return self.nil
+
+warnings.simplefilter("error")
+identity, manager = Id(), Manager()
+worker = types.SimpleNamespace(function_actor_manager=manager, actor_id=identity)
+fake = types.SimpleNamespace(global_worker=worker)
+integration.importlib = types.SimpleNamespace(import_module=lambda name: fake)
+os.environ.update(LINEPROFILER_PROFILE="1", LINEPROFILER_RUN_DIR="profile")
+
+def found(what):
+    loaded = manager.load_actor_class(job=1, what=what, added=2)
+    assert loaded == ("class", 1, what, 2)
+    info = manager.get_execution_info(job=1, what=what, added=2)
+    assert info.more == (1, what, 2)
+    return info.function(), accounting.installed_profiler().role
+
+task = Named("mine.work", "", "id")
+integration._follow({})
+assert found(Other("?")) == ("", "ray")
+assert found(task) == ("work", "ray task")
+assert found(Other("?")) == ("", "ray task")
+identity.nil = None
+assert found(task) == ("", "ray task")
+identity.nil = False
+assert found(Named("play", "mine.Player", "id 2")) == ("", "Player")
+assert found(Named("add", "mine.Buffer", "id 3")) == ("", "Player")
+accounting.stop()
+assert manager.get_execution_info(job=1, what=task).more == (1, task, None)
+assert accounting.installed_profiler() is None
+""",
+    )
 
 
 def test_tasks_that_fail_stream_and_are_cancelled(ray_here: Ray, work: Work) -> None:
