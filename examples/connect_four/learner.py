@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def run(settings: Settings, channels: Channels) -> None:
     learner = Learner(network, rng)
     archive = Archive(Path(settings.archive), rng)
     inbox = Inbox(settings, channels)
-    with profiled(settings) as profiler:
+    with profiled(settings, lambda: learner.steps) as profiler:
         while inbox.is_open:
             with profiler.phase("iteration"):
                 with profiler.phase("receive_games"):
@@ -62,7 +62,7 @@ def run(settings: Settings, channels: Channels) -> None:
 
 
 @contextmanager
-def profiled(settings: Settings) -> Iterator[Profiler]:
+def profiled(settings: Settings, step: Callable[[], int]) -> Iterator[Profiler]:
     """Profile the process, and export its figures while it runs if that was asked for."""
     if settings.export is None:
         with Profiler(role="learner", install=True) as profiler:
@@ -71,7 +71,7 @@ def profiled(settings: Settings) -> Iterator[Profiler]:
     every_s = settings.export_every_s
     with (
         Profiler(role="learner", install=True, snapshot_interval_s=every_s) as profiler,
-        live_export.live_export(profiler, settings.export, settings.export_dir),
+        live_export.live_export(profiler, settings.export, settings.export_dir, step),
     ):
         yield profiler
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -31,18 +32,20 @@ def open_writer(kind: str, folder: str) -> Writer:
 
 
 @contextmanager
-def live_export(profiler: Profiler, kind: str, folder: str) -> Iterator[None]:
+def live_export(
+    profiler: Profiler, kind: str, folder: str, step: Callable[[], int] | None = None
+) -> Iterator[None]:
     """Export after each periodic flush, and what is left when the block ends.
 
-    The profiler is closed then: only so does the last interval have everything.
+    The profiler is closed then: only so does the last interval have everything. `step` says which
+    step of the training it is, so that figures after a resume go on where those before it ended;
+    without it the intervals are numbered from 0.
     """
     writer = open_writer(kind, folder)
-    step = 0
+    number = step or itertools.count().__next__
 
     def export(intervals: Tree) -> None:
-        nonlocal step
-        writer.write(figures_of(intervals), step)
-        step += 1
+        writer.write(figures_of(intervals), number())
 
     @profiler.on_snapshot
     def export_interval(_so_far: Tree) -> None:

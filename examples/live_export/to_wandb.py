@@ -19,9 +19,11 @@ class WandbWriter:
         mode = "online" if os.environ.get("WANDB_MODE") == "online" else "offline"
         settings = wandb.Settings(console="off", silent=True)
         self._run = wandb.init(project="connect_four", dir=folder, mode=mode, settings=settings)
+        # As a figure: wandb's own step only rises, and two intervals of one step would be one row.
+        self._run.define_metric("profile/*", step_metric="step")
 
     def write(self, figures: dict[str, float], step: int) -> None:
-        self._run.log(figures, step=step)
+        self._run.log({"step": step, **figures})
 
     def close(self) -> None:
         self._run.finish()

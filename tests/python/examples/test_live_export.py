@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import sys
@@ -63,16 +64,75 @@ def event_records(path: Path) -> Iterator[bytes]:
         at += length + 16
 
 
-def test_tensorboard(tmp_path: Path) -> None:
+# Trains so many steps from a checkpoint on; each is long enough for several intervals.
+RESUMED = """
+import sys
+import time
+
+import live_export
+
+from lineprofiler.accounting import Profiler
+
+kind, begin = sys.argv[1], int(sys.argv[2])
+with Profiler(run_dir="profile", role="learner", snapshot_interval_s=0.1) as profiler:
+    with live_export.live_export(profiler, kind, "export", lambda: step):
+        written = live_export.figures_of
+        count = 0
+
+        def counted(intervals):
+            global count
+            count += 1
+            return written(intervals)
+
+        live_export.figures_of = counted
+        for step in range(begin, begin + 3):
+            with profiler.phase("step"):
+                pass
+            before = count
+            while count < before + 2:
+                time.sleep(0.01)
+"""
+
+
+def resume(tmp_path: Path, kind: str, begin: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RESUMED, kind, str(begin)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def events_in(folder: Path) -> list[Any]:
+    """Return the events of one export, which have something to show."""
     schema = pytest.importorskip("tensorboardX.proto.event_pb2")
+    [path] = folder.glob("events.out.tfevents.*")
+    events = [schema.Event.FromString(record) for record in event_records(path)]
+    path.unlink()
+    return [event for event in events if event.summary.value]
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
     tree = run_example(tmp_path, "tensorboard")
-    [path] = (tmp_path / "export").glob("events.out.tfevents.*")
     points: Points = defaultdict(list)
-    for record in event_records(path):
-        event: Any = schema.Event.FromString(record)
+    for event in events_in(tmp_path / "export"):
         for value in event.summary.value:
             points[value.tag].append(value.simple_value)
     has_all(points, tree)
+
+
+def test_tensorboard_goes_on_at_the_step_of_the_checkpoint_MN08(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    for begin in 0, 1000:
+        resume(tmp_path, "tensorboard", begin)
+        events = events_in(tmp_path / "export")
+        assert {event.step for event in events} == {begin, begin + 1, begin + 2}
+        values = [value for event in events for value in event.summary.value]
+        assert sum(value.simple_value for value in values if value.tag.endswith("/calls")) == 3
 
 
 BLOCK = 32_768
@@ -95,13 +155,31 @@ def offline_records(path: Path) -> Iterator[bytes]:
             record = b""
 
 
-def test_wandb(tmp_path: Path) -> None:
+def points_in(folder: Path) -> Points:
+    """Return what one offline run logged."""
     schema = pytest.importorskip("wandb.proto.wandb_internal_pb2")
-    tree = run_example(tmp_path, "wandb")
-    [path] = (tmp_path / "export").glob("wandb/offline-run-*/*.wandb")
+    [path] = folder.glob("wandb/offline-run-*/*.wandb")
     points: Points = defaultdict(list)
     for data in offline_records(path):
         record: Any = schema.Record.FromString(data)
         for item in record.history.item:
             points[item.key or "/".join(item.nested_key)].append(float(item.value_json))
-    has_all(points, tree)
+    path.unlink()
+    return points
+
+
+def test_wandb(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    tree = run_example(tmp_path, "wandb")
+    has_all(points_in(tmp_path / "export"), tree)
+
+
+def test_wandb_goes_on_at_the_step_of_the_checkpoint_MN08(tmp_path: Path) -> None:
+    """Rows of one step are not put together, and one that begins lower is not refused."""
+    pytest.importorskip("wandb")
+    for begin in 1000, 0:
+        resume(tmp_path, "wandb", begin)
+        points = points_in(tmp_path / "export")
+        assert set(points["step"]) == {begin, begin + 1, begin + 2}
+        assert points["step"] == sorted(points["step"])
+        assert sum(points["profile/step/calls"]) == 3
