@@ -137,6 +137,11 @@ def installed_profiler() -> Recorder | None:
 def install(recorder: Recorder | None, /) -> None:
     """Make phase(), count() and current() use this recorder; None: no recorder."""
 
+def call_inside(
+    enter: Callable[[], Phase], function: Callable[..., Any], /, *args: Any, **named: Any
+) -> Any:
+    """Call the function inside the phase that enter returns. See src/python/inside.c."""
+
 def find_run(
     run_dir: str | os.PathLike[str] | None, run_id: str | None, /
 ) -> tuple[str | None, str | None, bool]:

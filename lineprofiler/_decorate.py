@@ -21,6 +21,7 @@ _GENERATOR = 0x20
 _COROUTINE = 0x80
 _ITERABLE_COROUTINE = 0x100
 _ASYNC_GENERATOR = 0x200
+_KINDS = _GENERATOR | _COROUTINE | _ITERABLE_COROUTINE | _ASYNC_GENERATOR
 
 
 def decorate(function: Callable[..., Any], enter: Enter) -> Callable[..., Any]:
@@ -46,6 +47,19 @@ def decorate(function: Callable[..., Any], enter: Enter) -> Callable[..., Any]:
     return functools.wraps(function)(made)
 
 
+def inside(function: Callable[..., Any], enter: Enter) -> Callable[..., Any]:
+    """Return what decorate() does, for a plain function without a frame of ours in tracebacks.
+
+    It is no function then, so it is for who only calls it.
+    """
+    if _flags(function):
+        return decorate(function, enter)
+    import functools
+
+    made = functools.partial(_core.call_inside, enter, function)
+    return functools.update_wrapper(made, function)
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name that a function's phase has by itself."""
     inner = function.__func__ if isinstance(function, staticmethod | classmethod) else function
@@ -69,7 +83,7 @@ def _flags(function: Callable[..., Any]) -> int:
     code = getattr(function, "__code__", None)
     if code is None:
         code = getattr(type(function).__dict__.get("__call__"), "__code__", None)
-    return int(getattr(code, "co_flags", 0))
+    return int(getattr(code, "co_flags", 0)) & _KINDS
 
 
 def _plain(function: Callable[..., Any], enter: Enter) -> Callable[..., Any]:

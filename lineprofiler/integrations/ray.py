@@ -20,7 +20,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from lineprofiler import accounting
+from lineprofiler import _decorate, accounting
 from lineprofiler.accounting import Profiler
 
 # By name: nobody who checks the package's types needs Ray.
@@ -185,9 +185,9 @@ def _last_part(name: str) -> str:
 
 
 def _in_phase(info: Any, name: str) -> Any:
-    decorate: Callable[[Any], Any] = accounting.profile(name=name)
     try:
-        return info._replace(function=decorate(info.function))
+        ours = _decorate.inside(info.function, lambda: accounting.phase(name))
+        return info._replace(function=ours)
     except (AttributeError, TypeError, ValueError):
         return info  # what is no function
 

@@ -237,6 +237,8 @@ PyDoc_STRVAR(install_doc, "install($module, recorder, /)\n"
                           "--\n\n"
                           "Make phase(), count() and current() use this recorder; None: no recorder.");
 
+PyDoc_STRVAR(call_inside_doc, "call_inside($module, enter, function, /, *args, **named)\n--\n\n"
+                              "Call the function inside the phase that enter returns.");
 PyDoc_STRVAR(find_run_doc, "find_run($module, run_dir, run_id, /)\n"
                            "--\n\n"
                            "Which run a profiler with these arguments, each may be None, would belong to.\n"
@@ -317,6 +319,7 @@ static PyMethodDef core_methods[] = {
     {"current", core_current, METH_NOARGS, current_doc},
     {"installed_profiler", core_installed, METH_NOARGS, installed_doc},
     {"install", core_install, METH_O, install_doc},
+    {"call_inside", (PyCFunction)(void (*)(void))lpy_call_inside, METH_FASTCALL | METH_KEYWORDS, call_inside_doc},
     {"find_run", lpy_find_run, METH_VARARGS, find_run_doc},
     {"ancestor_run", lpy_ancestor_run, METH_NOARGS, ancestor_run_doc},
     {"is_open_here", lpy_is_open_here, METH_O, is_open_here_doc},

@@ -301,6 +301,7 @@ bool lpy_device_memory(bool ask, uint64_t *allocated_bytes, uint64_t *reserved_b
 
 /* Functions of the module, see their documentation there. */
 PyObject *lpy_find_run(PyObject *module, PyObject *args);
+PyObject *lpy_call_inside(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *lpy_ancestor_run_id(PyObject *module, PyObject *run_dir);
 PyObject *lpy_ancestor_run(PyObject *module, PyObject *unused);
 PyObject *lpy_is_open_here(PyObject *module, PyObject *worker);

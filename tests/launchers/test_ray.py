@@ -705,6 +705,7 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
         ray.get(fails.remote())
     except ValueError as error:
         assert "mine" in str(error)
+        assert "lineprofiler/" not in str(error), "the traceback is that of the program alone"
     else:
         raise AssertionError("nothing was raised")
     server = Server.remote()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lineprofiler import accounting
+from lineprofiler import _core, _decorate, accounting
 from lineprofiler.accounting import Profiler, Run, merge_run
 
 Finish = Callable[[], Run]
@@ -229,3 +229,40 @@ def test_to_decorate_is_not_to_enter_E2(monkeypatch: pytest.MonkeyPatch) -> None
         warnings.simplefilter("error")
         with Profiler() as profiler:
             profiler.profile(len)
+
+
+def test_inside_of_a_phase_without_a_frame_of_ours(profiler: Profiler, finish: Finish) -> None:
+    """For tasks of Ray: their functions were never decorated, and tracebacks show no more."""
+
+    def work(a: int, *rest: int, b: int = 0) -> tuple[Any, ...]:
+        callers = [frame.filename for frame in inspect.stack()]
+        assert not [name for name in callers if name.endswith("lineprofiler/_decorate.py")]
+        return a, rest, b, profiler.current()
+
+    def fail() -> None:
+        raise KeyError("mine")
+
+    def generate() -> Generator[int, None, None]:
+        yield from range(3)
+
+    def enter() -> Any:
+        return profiler.phase("task")
+
+    worked = _decorate.inside(work, enter)
+    assert worked(1, 2, 3, b=4) == (1, (2, 3), 4, "task")
+    assert (worked.__name__, inspect.signature(worked)) == ("work", inspect.signature(work))
+    with pytest.raises(TypeError, match="missing 1 required"):
+        worked()
+    with pytest.raises(KeyError, match="mine") as raised:
+        _decorate.inside(fail, enter)()
+    assert [frame.name for frame in raised.traceback][1:] == ["fail"]
+    assert raised.value.__context__ is None
+    assert list(_decorate.inside(generate, enter)()) == [0, 1, 2]
+    assert profiler.current() == ""
+    with pytest.raises(TypeError, match="what enters, a function"):
+        _core.call_inside(enter)  # type: ignore[call-arg]
+    with pytest.raises(ZeroDivisionError):
+        _core.call_inside(lambda: 1 // 0, work, 1)  # type: ignore[arg-type, return-value]
+    with pytest.raises(AttributeError, match="__exit__"):
+        _core.call_inside(lambda: 1, work, 1)  # type: ignore[arg-type, return-value]
+    assert calls(finish().tree) == {("task",): 4}
