@@ -696,11 +696,15 @@ static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker
 
 static void last_seen(struct lp_report_page *page, const struct lp_where_other *it)
 {
+    char said[sizeof "last seen  ago by that node's clock" + sizeof(struct lp_report_cell)];
     if (it->ahead) /* by its node's clock: nobody can tell when that was */
         return;
-    text(page, ", last seen ");
-    text(page, lp_report_duration((double)it->age_ns).text);
-    text(page, it->same_clock ? " ago" : " ago by that node's clock");
+    snprintf(said, sizeof said, "last seen %s ago%s", lp_report_duration((double)it->age_ns).text,
+             it->same_clock ? "" : " by that node's clock");
+    text(page, ",");
+    lp_report_page_to(page, page->column + 1);
+    lp_report_page_room(page, strlen(said) + 1, 4);
+    text(page, said);
 }
 
 static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)

@@ -44,8 +44,8 @@ static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_r
     for (size_t i = 0; i < run->n_unreadable && i < LP_RUN_CAVEATS_MAX; i++) {
         struct lp_run_line line = {0};
         const char *path = run->unreadable[i].path;
-        lp_run_line_add(
-            &line, "could not be read, %s missing: ", is_folder(path) ? "all workers in it are" : "that worker is");
+        lp_run_line_add(&line, is_folder(path) ? "could not be read, all workers in it are missing: "
+                                               : "could not be read, that worker is missing: ");
         lp_run_line_text(&line, view_of(path));
         lp_run_line_add(&line, " (");
         lp_run_line_text(&line, view_of(run->unreadable[i].reason));
