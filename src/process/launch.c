@@ -63,8 +63,8 @@ static bool by_torchrun(void)
 static bool launched_inside_slurm(void)
 {
     int64_t pmi = number_in("PMI_RANK"); /* srun sets it too, to the same number */
-    if (text_in("RAY_RAYLET_PID")) /* of a worker: the task was its node's daemon, and has many of them */
-        return true;
+    if (text_in("RAY_RAYLET_PID"))
+        return true; /* the task was its node's daemon, which has many workers */
     return by_torchrun() || number_in("OMPI_COMM_WORLD_RANK") >= 0 || (pmi >= 0 && pmi != number_in("SLURM_PROCID"));
 }
 

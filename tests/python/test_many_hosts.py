@@ -27,9 +27,9 @@ LINEPROFILER = str(Path(sys.executable).parent / "lineprofiler")
 
 def workers(run_dir: Path, names: list[tuple[str, str]], **facts: object) -> None:
     """Leave the files of workers of these roles on these hosts, each of another boot."""
-    with Profiler(run_dir, run_id="one", snapshot_interval_s=None) as profiler:
-        with profiler.phase("step"):
-            pass
+    profiler = Profiler(run_dir, run_id="one", snapshot_interval_s=None)
+    with profiler, profiler.phase("step"):
+        pass
     path = Path(profiler.path or "")
     document = json.loads(path.read_text())
     path.unlink()
@@ -38,6 +38,7 @@ def workers(run_dir: Path, names: list[tuple[str, str]], **facts: object) -> Non
         boot_id = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{host} {i}"))
         own = {"worker": f"w_one_{i}_{i:08x}", "role": role, "host": host, "boot_id": boot_id}
         (path.parent / f"{own['worker']}.json").write_text(json.dumps(document | own | facts))
+
 
 RANK = """
 import sys
@@ -200,7 +201,7 @@ def test_long_names_break_no_line_K12(run_dir: Path, name: str) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
     if name == "report":
         for host in ("gpu-a100-0017", "gpu-a100-0018"):
-            assert re.search(rf"{host}.*….*example\.org", text), "hosts are told apart by their heads"
+            assert re.search(rf"{host}.*….*example\.org", text), "told apart by their heads"
         document = json.loads(text_of(name, run_dir, "--json"))
         assert {(worker["role"], worker["host"]) for worker in document["workers"]} == set(NAMES)
         kinds = [caveat["kind"] for caveat in document["caveats"]]
