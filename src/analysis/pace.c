@@ -139,11 +139,17 @@ static void settle_parts(struct comparison *comparison)
 
 /* ---- one phase ------------------------------------------------------------------------------------------------------- */
 
+/* Whether Student's t is beyond what it is with a chance of p. The normal tail, which is cheap to ask, is the shorter one. */
+static bool is_far(double t, double df, double p)
+{
+    return t > lp_chance_normal(p) && t > lp_chance_student(df, p);
+}
+
 /* How many of the last of n ascending logarithms stand out (Rosner's test, upwards only). p is for each of them. */
 static size_t count_slow(const struct part *parts, size_t n, double p)
 {
     size_t slow = 0, most = n / SLOW_PART < TESTED_MAX ? n / SLOW_PART : TESTED_MAX;
-    double shift = parts[n / 2].log, sum = 0, squares = 0, least = lp_chance_normal(p);
+    double shift = parts[n / 2].log, sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
         double x = parts[i].log - shift;
         sum += x;
@@ -157,10 +163,9 @@ static size_t count_slow(const struct part *parts, size_t n, double p)
         if (x < log(LP_PACE_RATIO) || others < 2)
             break; /* Too little to be said anyway. */
         double count = (double)others, mean = sum / count;
-        double variance = fmax(0, (squares - sum * mean) / (count - 1));
-        double sd = fmax(sqrt(variance), LP_PACE_LEAST_SPREAD) * sqrt(1 + 1 / count);
-        double t = (x - mean) / sd; /* Student's is the dearer one to ask, and the stricter. */
-        if (t > least && t > lp_chance_student(count - 1, p))
+        double sd = sqrt(fmax(0, (squares - sum * mean) / (count - 1))), beyond = (x - mean) / sqrt(1 + 1 / count);
+        if (is_far(beyond / fmax(sd, LP_PACE_LEAST_SPREAD), count - 1, p) ||
+            is_far(beyond / fmax(sd, LP_PACE_USUAL_SPREAD), count - 1 + LP_PACE_USUAL_DF, p))
             slow = tested;
     }
     return slow;
