@@ -184,9 +184,16 @@ def _last_part(name: str) -> str:
     return name.rpartition(".")[2] or name
 
 
+def _phase(name: str) -> Any:
+    try:
+        return accounting.phase(name)
+    except ValueError:  # refused as it is like another one (strict_names), or too long
+        return accounting.phase(TASK_ROLE)
+
+
 def _in_phase(info: Any, name: str) -> Any:
     try:
-        ours = _decorate.inside(info.function, lambda: accounting.phase(name))
+        ours = _decorate.inside(info.function, lambda: _phase(name))
         return info._replace(function=ours)
     except (AttributeError, TypeError, ValueError):
         return info  # what is no function

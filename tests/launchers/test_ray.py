@@ -660,6 +660,28 @@ assert accounting.installed_profiler() is None
     )
 
 
+def test_names_of_tasks_that_are_refused(ray_here: Ray, work: Work) -> None:
+    """strict_names= is about names that the program gives: a name of a task never costs it."""
+    ray_here.run(
+        work,
+        """
+def named(name):
+    def task():
+        return os.getpid()
+    task.__name__ = task.__qualname__ = name
+    return ray.remote(task)
+
+with Profiler(run_dir="profile", role="driver", install=True, strict_names=True) as profiler:
+    start(runtime_env(profiler), num_cpus=1)
+    tasks = [named(name) for name in ("step_1", "step_2")]
+    assert len({ray.get(task.remote()) for task in tasks}) == 1, "one process ran both"
+    ray.shutdown()
+""",
+    )
+    tree = merge_run(work.folder / "profile").roles["ray task"].tree
+    assert {path: node.calls for path, node in tree.items()} == {("step_1",): 1, ("ray task",): 1}
+
+
 def test_tasks_that_fail_stream_and_are_cancelled(ray_here: Ray, work: Work) -> None:
     """What Ray does with them is as without a profiler."""
     ray_here.run(
