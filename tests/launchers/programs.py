@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from launchers.processes import wait_until
@@ -81,6 +82,16 @@ def steps_in(path: Path) -> tuple[int, int]:
     [thread] = document["threads"]
     [step] = [node for node in thread["nodes"] if node.get("name") == "step"]
     return step["calls"], step["counters"]["samples"][0]
+
+
+def ranks_named(caveats: str, role: str) -> set[int]:
+    """Return the ranks of a role that caveats name: one by one, or "(role rank 0, 3-7)"."""
+    ranks: set[int] = set()
+    for group in re.findall(rf"\b{role} rank (\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*)", caveats):
+        for part in group.split(", "):
+            first, _, last = part.partition("-")
+            ranks.update(range(int(first), int(last or first) + 1))
+    return ranks
 
 
 def rank_of(run: Run, rank: int) -> Worker:
