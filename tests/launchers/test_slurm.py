@@ -332,6 +332,8 @@ def test_a_node_that_dies_F4_F7(mortal_jobs: Cluster, work: Work) -> None:
 
     work.told.wait(2, attempt=1)
     assert mortal_jobs.node_of(job) != node
+    # The images of that node are not to be seen from here.
+    wait_until(lambda: len(list(workers.glob("*/*.json"))) == 4, "the others have flushed too")
     report = work.report()
     assert f"Run slurm-{job}.0-restart1   Job slurm {job}" in report
     left_out = f"an earlier attempt in this directory is left out: slurm-{job}.0 (2 workers)"
