@@ -135,7 +135,7 @@ static double number_of_phase(const struct lp_top_phase *phase, enum lp_top_key 
 
 static double number_of_worker(const struct lp_top_worker *worker, enum lp_top_key key)
 {
-    const struct lp_run_open *open = lp_top_open(worker->worker);
+    const struct lp_run_open *open = lp_run_longest_open(worker->worker);
     switch (key) {
     case LP_TOP_BY_WAIT:
         return share_shown(worker->wait_share);
@@ -178,7 +178,7 @@ static int compare_texts(const struct lp_text *a, const struct lp_text *b)
 static const struct lp_text *text_of_worker(const struct lp_top_worker *worker, enum lp_top_key key)
 {
     static const struct lp_text none = {0};
-    const struct lp_run_open *open = lp_top_open(worker->worker);
+    const struct lp_run_open *open = lp_run_longest_open(worker->worker);
     if (key == LP_TOP_BY_HOST)
         return &worker->worker->host;
     if (key == LP_TOP_BY_ROLE)

@@ -34,8 +34,6 @@ bool lp_top_note(struct lp_top_note *note, const struct lp_top *top, const struc
 
 /* The path of a phase, names joined by '/'. To be freed; NULL without memory. */
 char *lp_top_path(const struct lp_run_phase *phase, size_t *len);
-/* What a worker is in: of its threads, the one that is longest in what it is in; NULL: in no phase. */
-const struct lp_run_open *lp_top_open(const struct lp_run_worker *worker);
 const char *lp_top_state_name(const struct lp_top_worker *worker);
 
 struct lp_top_column {

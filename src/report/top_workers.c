@@ -28,15 +28,6 @@ const char *lp_top_state_name(const struct lp_top_worker *worker)
     return by_file ? "file" : names[worker->state];
 }
 
-const struct lp_run_open *lp_top_open(const struct lp_run_worker *worker)
-{
-    const struct lp_run_open *open = NULL;
-    for (size_t i = 0; i < worker->n_open; i++)
-        if (open == NULL || worker->open[i].open_ns > open->open_ns)
-            open = &worker->open[i];
-    return open;
-}
-
 static size_t wider(size_t columns, const struct lp_text *text)
 {
     size_t needed = lp_report_columns(text->bytes, text->len);
@@ -147,7 +138,7 @@ static void doing(const struct lp_top_table *table, struct lp_frame *frame, size
                   const struct lp_top_worker *worker, enum lp_frame_style style)
 {
     char more[32] = "";
-    const struct lp_run_open *open = lp_top_open(worker->worker);
+    const struct lp_run_open *open = lp_run_longest_open(worker->worker);
     const struct lp_top_place *place = lp_top_table_find(table, LP_TOP_BY_NAME);
     if (open == NULL)
         return;

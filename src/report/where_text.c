@@ -13,12 +13,12 @@
 #include "report/report.h"
 #include "report/text.h"
 #include "report/where_groups.h"
+#include "report/where_parts.h"
 
 #define QUIET_END 9
 #define STATE_COLUMN 11
 #define WHO_COLUMN 22
-#define INDENT 11 /* of an entry's further lines */
-#define NAME_COLUMNS 26
+#define INDENT 11     /* of an entry's further lines */
 #define IDLE_INDENT 4 /* of the further line of a thread with nothing open */
 #define PART_COLUMNS 3
 #define LEFT_OUT_LINES 1
@@ -62,20 +62,25 @@ static void text(struct lp_report_page *page, const char *value)
     lp_report_page_text(page, value);
 }
 
-static void label(struct lp_report_page *page, const struct lp_stacks_text *name, size_t columns)
+void lp_where_label(struct lp_report_page *page, const char *bytes, size_t len, size_t columns)
 {
-    if (name->len == 0)
+    if (len == 0)
         text(page, "(no name)");
     else
-        lp_report_page_label(page, name->bytes, name->len, columns);
+        lp_report_page_label(page, bytes, len, columns);
 }
 
-static void short_name(struct lp_report_page *page, const struct lp_stacks_text *name, size_t columns)
+void lp_where_name(struct lp_report_page *page, const char *bytes, size_t len)
 {
-    if (name->len == 0)
+    if (len == 0)
         text(page, "(no name)");
     else
-        lp_report_page_name(page, name->bytes, name->len, columns);
+        lp_report_page_name(page, bytes, len, LP_WHERE_NAME_COLUMNS);
+}
+
+static void label(struct lp_report_page *page, const struct lp_stacks_text *name, size_t columns)
+{
+    lp_where_label(page, name->bytes, name->len, columns);
 }
 
 static size_t label_columns(const struct lp_stacks_text *name, size_t columns)
@@ -106,8 +111,7 @@ static struct piece duration_range(struct lp_where_range range)
     return piece;
 }
 
-/* What stands between two pieces of a line. */
-static void part(struct lp_report_page *page)
+void lp_where_part(struct lp_report_page *page)
 {
     text(page, " \xc2\xb7 ");
 }
@@ -116,7 +120,7 @@ static void part(struct lp_report_page *page)
 static void part_of(struct lp_report_page *page, size_t columns, size_t indent)
 {
     if (page->column + PART_COLUMNS + columns <= page->width)
-        part(page);
+        lp_where_part(page);
     else
         lp_report_page_room(page, PART_COLUMNS + columns, indent);
 }
@@ -155,7 +159,7 @@ static void header(struct lp_report_page *page, const struct lp_where *where)
     text(page, "RUN ");
     lp_report_page_name(page, where->run_id.bytes, where->run_id.len, page->width / 2);
     lp_report_page_style(page, LP_STYLE_PLAIN);
-    part(page);
+    lp_where_part(page);
     if (where->run_dir_late) { /* of how many is not known */
         text(page, lp_report_text_plural(live, "worker", "workers").text);
     } else {
@@ -164,7 +168,7 @@ static void header(struct lp_report_page *page, const struct lp_where *where)
         text(page, lp_report_text_plural(where->n_all, "worker", "workers").text);
     }
     text(page, live == 1 && where->run_dir_late ? " lives on this machine" : " live on this machine");
-    part(page);
+    lp_where_part(page);
     lp_report_page_room(page, sizeof "22:41:07 UTC" - 1, 4);
     time_of_day(page, where->now_realtime_ns);
     lp_report_page_end(page);
@@ -221,16 +225,16 @@ static struct piece state_of(const struct lp_where_group *group)
 /* The role, as report headings have it. */
 static void role(struct lp_report_page *page, const struct lp_stacks_text *name)
 {
-    char upper[NAME_COLUMNS + 1];
+    char upper[LP_WHERE_NAME_COLUMNS + 1];
     lp_report_page_style(page, LP_STYLE_BOLD);
-    if (name->len == 0 || name->len > NAME_COLUMNS) {
-        short_name(page, name, NAME_COLUMNS);
+    if (name->len == 0 || name->len > LP_WHERE_NAME_COLUMNS) {
+        lp_where_name(page, name->bytes, name->len);
     } else {
         for (size_t i = 0; i < name->len; i++) {
             bool small = name->bytes[i] >= 'a' && name->bytes[i] <= 'z';
             upper[i] = (char)(name->bytes[i] - (small ? 'a' - 'A' : 0));
         }
-        lp_report_page_name(page, upper, name->len, NAME_COLUMNS);
+        lp_report_page_name(page, upper, name->len, LP_WHERE_NAME_COLUMNS);
     }
     lp_report_page_style(page, LP_STYLE_PLAIN);
 }
@@ -250,7 +254,7 @@ static void thread_name(struct lp_report_page *page, const struct lp_where_group
     for (size_t i = 1; same && i < group->n_members; i++)
         same = same_name(name, &group->members[i].thread->open.name);
     if (same || name->len > sizeof shape) {
-        label(page, name, NAME_COLUMNS);
+        label(page, name, LP_WHERE_NAME_COLUMNS);
         return;
     }
     for (size_t i = 0; i < name->len; i++) {
@@ -260,7 +264,7 @@ static void thread_name(struct lp_report_page *page, const struct lp_where_group
         else if (len == 0 || shape[len - 1] != '#')
             shape[len++] = '#';
     }
-    lp_report_page_label(page, shape, len, NAME_COLUMNS);
+    lp_report_page_label(page, shape, len, LP_WHERE_NAME_COLUMNS);
 }
 
 /* The numbers by which people know them: ranks of a launch if all have one, else which of its role each is if that
@@ -342,14 +346,14 @@ static void who_are(struct lp_report_page *page, const struct lp_where_group *gr
             numbers_add(&numbers, number_of(stacks, by));
     }
     numbers_flush(&numbers, true);
-    part(page);
+    lp_where_part(page);
     text(page, what);
     text(page, numbers.text);
 }
 
 static void who_is(struct lp_report_page *page, const struct lp_stacks *stacks)
 {
-    part(page);
+    lp_where_part(page);
     if (stacks->rank >= 0 || stacks->index >= 0) {
         text(page, lp_report_process(stacks->rank, stacks->index, (int64_t)stacks->pid).text);
         text(page, ", ");
@@ -362,18 +366,18 @@ static void how_many(struct lp_report_page *page, const struct lp_where_group *g
 {
     const struct lp_stacks_stack *stack = group->members[0].stack;
     if (stack && stack->task) {
-        part(page);
+        lp_where_part(page);
         text(page, lp_report_text_plural(group->n_members, "task", "tasks").text);
     }
     if (group->n_threads > group->n_workers) {
-        part(page);
+        lp_where_part(page);
         text(page, lp_report_text_plural(group->n_threads, "thread", "threads").text);
     }
     if (group->n_workers == 1) {
         who_is(page, &group->members[0].worker->stacks);
         return;
     }
-    part(page);
+    lp_where_part(page);
     text(page, lp_report_text_plural(group->n_workers, "worker", "workers").text);
     who_are(page, group);
 }
@@ -402,8 +406,8 @@ static void frames(struct lp_report_page *page, const struct lp_where_group *gro
     const struct lp_stacks_stack *stack = group->members[0].stack;
     size_t room = page->width - INDENT, first = stack->n_frames, taken = stack->skips ? strlen(SKIPS) : 0;
     for (; first > 0; first--) {
-        size_t more =
-            label_columns(&stack->frames[first - 1].name, NAME_COLUMNS) + 1 + strlen(open_range(group, first - 1).text);
+        size_t more = label_columns(&stack->frames[first - 1].name, LP_WHERE_NAME_COLUMNS) + 1 +
+                      strlen(open_range(group, first - 1).text);
         more += first < stack->n_frames ? strlen(BETWEEN) : 0;
         if (first < stack->n_frames && taken + more + (first > 1 ? CUT_COLUMNS : 0) > room)
             break;
@@ -413,7 +417,7 @@ static void frames(struct lp_report_page *page, const struct lp_where_group *gro
     text(page, first > 0 ? CUT : "");
     for (size_t i = first; i < stack->n_frames; i++) {
         text(page, i > first ? BETWEEN : "");
-        label(page, &stack->frames[i].name, NAME_COLUMNS);
+        label(page, &stack->frames[i].name, LP_WHERE_NAME_COLUMNS);
         text(page, " ");
         text(page, open_range(group, i).text);
     }
@@ -447,7 +451,7 @@ static bool finished(struct lp_report_page *page, const struct lp_where_group *g
         return false;
     text(page, "last finished ");
     if (same)
-        label(page, &first->finished_path[first->finished_depth - 1], NAME_COLUMNS);
+        label(page, &first->finished_path[first->finished_depth - 1], LP_WHERE_NAME_COLUMNS);
     else
         text(page, "a phase");
     text(page, " ");
@@ -523,7 +527,7 @@ static void idle(struct lp_report_page *page, const struct lp_where_group *group
     const struct lp_where_member *first = group->members;
     lp_report_page_to(page, 2);
     text(page, "nothing open: ");
-    short_name(page, &first->worker->stacks.role, NAME_COLUMNS);
+    lp_where_name(page, first->worker->stacks.role.bytes, first->worker->stacks.role.len);
     text(page, " ");
     thread_name(page, group);
     if (group->n_threads > 1) {
@@ -538,231 +542,6 @@ static void idle(struct lp_report_page *page, const struct lp_where_group *group
     if (!finished(page, group))
         text(page, "nothing finished");
     lp_report_page_end(page);
-}
-
-/* ---- the others ------------------------------------------------------------------------------------- */
-
-#define NODES_SHOWN 6
-#define OPEN_SHOWN 2
-#define ENDED_SHOWN 5
-
-static void run_label(struct lp_report_page *page, const struct lp_text *name, size_t columns)
-{
-    label(page, &(struct lp_stacks_text){name->bytes, name->len}, columns);
-}
-
-static void run_name(struct lp_report_page *page, const struct lp_text *name)
-{
-    short_name(page, &(struct lp_stacks_text){name->bytes, name->len}, NAME_COLUMNS);
-}
-
-static void worker(struct lp_report_page *page, const struct lp_run_worker *it)
-{
-    run_name(page, &it->role);
-    text(page, " ");
-    if (it->rank >= 0 || it->index >= 0) {
-        text(page, lp_report_process(it->rank, it->index, it->pid).text);
-        text(page, " ");
-    }
-    text(page, lp_report_process(-1, -1, it->pid).text);
-}
-
-static const struct lp_run_open *longest_open(const struct lp_run_worker *it)
-{
-    const struct lp_run_open *longest = it->n_open > 0 ? it->open : NULL;
-    for (size_t i = 1; i < it->n_open; i++)
-        if (it->open[i].open_ns > longest->open_ns)
-            longest = &it->open[i];
-    return longest;
-}
-
-static void inside(struct lp_report_page *page, const struct lp_run_open *open)
-{
-    run_label(page, &open->path, 2 * NAME_COLUMNS);
-    text(page, " ");
-    text(page, lp_report_duration((double)open->open_ns).text);
-}
-
-static bool same_node(const struct lp_where_other *a, const struct lp_where_other *b)
-{
-    const struct lp_text *one = &a->worker->host, *other = &b->worker->host;
-    return a->same_clock == b->same_clock && one->len == other->len && memcmp(one->bytes, other->bytes, one->len) == 0;
-}
-
-static bool is_newer(const struct lp_where_other *a, const struct lp_where_other *b)
-{
-    if (a->ahead != b->ahead)
-        return a->ahead;
-    return a->ahead ? a->age_ns > b->age_ns : a->age_ns < b->age_ns;
-}
-
-static void age(struct lp_report_page *page, const struct lp_where_other *newest)
-{
-    char line[128];
-    const char *by = newest->same_clock ? " old"
-                     : newest->ahead    ? " ahead of this machine's clock, by that node's clock"
-                                        : " old by that node's clock";
-    snprintf(line, sizeof line, "newest file %s%s", lp_report_duration((double)newest->age_ns).text, by);
-    if (page->column + strlen(line) + 3 <= page->width) {
-        part(page);
-    } else {
-        lp_report_page_end(page);
-        lp_report_page_to(page, 4);
-    }
-    text(page, line);
-}
-
-/* The phases that were open longest on a node when its workers last wrote. */
-static void open_then(struct lp_report_page *page, const struct lp_where_other *others, size_t n)
-{
-    const struct lp_run_open *below = NULL;
-    for (size_t shown = 0; shown < OPEN_SHOWN; shown++) {
-        const struct lp_where_other *longest = NULL;
-        const struct lp_run_open *open = NULL;
-        for (size_t i = 0; i < n; i++) {
-            const struct lp_run_open *one = longest_open(others[i].worker);
-            bool left = one && (!below || one->open_ns < below->open_ns);
-            if (left && (!open || one->open_ns > open->open_ns)) {
-                open = one;
-                longest = &others[i];
-            }
-        }
-        if (!open)
-            return;
-        lp_report_page_to(page, 4);
-        text(page, "open then: ");
-        worker(page, longest->worker);
-        text(page, " in ");
-        inside(page, open);
-        lp_report_page_end(page);
-        below = open;
-    }
-}
-
-static void node(struct lp_report_page *page, const struct lp_where_other *others, size_t n)
-{
-    const struct lp_where_other *newest = others;
-    for (size_t i = 1; i < n; i++)
-        if (is_newer(&others[i], newest))
-            newest = &others[i];
-    lp_report_page_to(page, 2);
-    lp_report_page_style(page, LP_STYLE_BOLD);
-    run_name(page, &others->worker->host);
-    lp_report_page_style(page, LP_STYLE_PLAIN);
-    part(page);
-    text(page, lp_report_text_plural(n, "worker", "workers").text);
-    if (newest->same_clock)
-        text(page, ", live state not to be seen from here");
-    age(page, newest);
-    lp_report_page_end(page);
-    open_then(page, others, n);
-}
-
-static void elsewhere(struct lp_report_page *page, const struct lp_where *where)
-{
-    size_t nodes = 0;
-    for (size_t i = 0, n; i < where->n_elsewhere; i += n) {
-        for (n = 1; i + n < where->n_elsewhere && same_node(&where->elsewhere[i], &where->elsewhere[i + n]); n++)
-            ;
-        if (nodes == 0)
-            lp_report_page_line(page, LP_STYLE_PLAIN, "NOT SEEN FROM HERE, as their files say:");
-        if (++nodes <= NODES_SHOWN)
-            node(page, &where->elsewhere[i], n);
-    }
-    if (nodes <= NODES_SHOWN)
-        return;
-    lp_report_page_to(page, 2);
-    text(page, "and ");
-    text(page, lp_report_text_plural(nodes - NODES_SHOWN, "more node", "more nodes").text);
-    lp_report_page_end(page);
-}
-
-static void how_it_ended(struct lp_report_page *page, const struct lp_run_worker *it)
-{
-    static const char *const names[] = {
-        [1] = "SIGHUP", [2] = "SIGINT",  [3] = "SIGQUIT",  [4] = "SIGILL",   [6] = "SIGABRT", [7] = "SIGBUS",
-        [8] = "SIGFPE", [9] = "SIGKILL", [11] = "SIGSEGV", [13] = "SIGPIPE", [15] = "SIGTERM"};
-    if (it->signal > 0 && (size_t)it->signal < sizeof names / sizeof *names && names[it->signal]) {
-        text(page, ", killed by ");
-        text(page, names[it->signal]);
-    } else if (it->signal > 0) {
-        text(page, ", killed by signal ");
-        text(page, lp_report_number(it->signal).text);
-    } else if (it->exit_status >= 0) {
-        text(page, ", exit status ");
-        text(page, lp_report_number(it->exit_status).text);
-    }
-}
-
-static void last_seen(struct lp_report_page *page, const struct lp_where_other *it)
-{
-    char said[sizeof "last seen  ago by that node's clock" + sizeof(struct lp_report_cell)];
-    if (it->ahead) /* by its node's clock: nobody can tell when that was */
-        return;
-    snprintf(said, sizeof said, "last seen %s ago%s", lp_report_duration((double)it->age_ns).text,
-             it->same_clock ? "" : " by that node's clock");
-    text(page, ",");
-    lp_report_page_to(page, page->column + 1);
-    lp_report_page_room(page, strlen(said) + 1, 4);
-    text(page, said);
-}
-
-static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)
-{
-    size_t shown = !bounded || where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
-    if (where->n_ended == 0)
-        return;
-    lp_report_page_style(page, LP_STYLE_BOLD);
-    text(page, "ENDED WITHOUT CLOSE: ");
-    text(page, lp_report_text_plural(where->n_ended, "worker", "workers").text);
-    lp_report_page_end(page);
-    for (size_t i = 0; i < shown; i++) {
-        const struct lp_run_open *open = longest_open(where->ended[i].worker);
-        lp_report_page_to(page, 2);
-        worker(page, where->ended[i].worker);
-        how_it_ended(page, where->ended[i].worker);
-        last_seen(page, &where->ended[i]);
-        if (open) {
-            text(page, ",");
-            lp_report_page_room(page, lp_report_columns(open->path.bytes, open->path.len) + 12, 4);
-            text(page, page->column > 4 ? " in " : "in ");
-            if (open->open_ns > 0)
-                inside(page, open);
-            else /* It was entered after the worker's last sign of life: for how long it was open is not known. */
-                run_label(page, &open->path, 2 * NAME_COLUMNS);
-        }
-        lp_report_page_end(page);
-    }
-    if (shown < where->n_ended) {
-        lp_report_page_to(page, 2);
-        text(page, "and ");
-        text(page, lp_report_count(where->n_ended - shown).text);
-        text(page, " more");
-        lp_report_page_end(page);
-    }
-}
-
-static void counted(struct lp_report_page *page, size_t n, const char *one, const char *many)
-{
-    if (n == 0)
-        return;
-    lp_report_page_style(page, LP_STYLE_DIM);
-    text(page, lp_report_count(n).text);
-    text(page, " ");
-    text(page, n == 1 ? one : many);
-    lp_report_page_end(page);
-}
-
-static void footer(struct lp_report_page *page, const struct lp_where *where, bool bounded)
-{
-    ended(page, where, bounded);
-    elsewhere(page, where);
-    counted(page, where->n_closed, "worker has closed", "workers have closed");
-    counted(page, where->n_partial, "worker ran out of shared memory: not all that it does is to be seen",
-            "workers ran out of shared memory: not all that they do is to be seen");
-    counted(page, where->run ? where->run->n_unreadable : 0,
-            "worker file could not be read: lineprofiler report says why",
-            "worker files could not be read: lineprofiler report says why");
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
@@ -812,7 +591,7 @@ static void write_page(struct lp_report_page *page, const struct lp_where *where
     if (groups->n_groups > 0)
         columns(&begin.page);
     draft_begin(&end, page->width, page->colour);
-    footer(&end.page, where, rows > 0);
+    lp_where_others(&end.page, where, rows > 0);
     size_t others = draft_lines(&end), head = draft_lines(&begin);
     draft_end(&begin, page->sink);
     rows = rows > 0 && rows < MIN_ROWS ? MIN_ROWS : rows;

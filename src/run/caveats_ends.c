@@ -1,7 +1,6 @@
 /* Workers that did not close: one line for each, or for all that ended alike. */
 #include "run/caveats.h"
 
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -10,20 +9,10 @@
 /* Compared by address. */
 static const char stale[] = "stale", open_phase[] = "open", unclosed[] = "unclosed";
 
-/* The open phase of the thread that is in it longest. */
-static const struct lp_run_open *oldest_open(const struct lp_run_worker *worker)
-{
-    const struct lp_run_open *oldest = &worker->open[0];
-    for (size_t i = 1; i < worker->n_open; i++)
-        if (worker->open[i].open_ns > oldest->open_ns)
-            oldest = &worker->open[i];
-    return oldest;
-}
-
 /* "inside iteration/mcts, open 3.2s"; how many more threads were in a phase. */
 static void add_open(struct lp_run_line *line, const struct lp_run_worker *worker)
 {
-    const struct lp_run_open *oldest = oldest_open(worker);
+    const struct lp_run_open *oldest = lp_run_longest_open(worker);
     lp_run_line_add(line, " inside ");
     lp_run_line_name(line, lp_text_span(&oldest->path));
     if (oldest->open_ns > 0) { /* else it was entered after the worker's last sign of life */
@@ -37,25 +26,9 @@ static void add_open(struct lp_run_line *line, const struct lp_run_worker *worke
                         lp_run_plural(worker->n_open - 1));
 }
 
-static const char *signal_name(int64_t number)
-{
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {
-        {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
-        {SIGINT, "SIGINT"},   {SIGHUP, "SIGHUP"},   {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},   {SIGQUIT, "SIGQUIT"},
-        {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].number == number)
-            return names[i].name;
-    return NULL;
-}
-
 static void add_end(struct lp_run_line *line, const struct lp_run_worker *worker)
 {
-    const char *name = signal_name(worker->signal);
+    const char *name = lp_run_signal_name(worker->signal);
     if (name)
         lp_run_line_add(line, ", killed by %s", name);
     else if (worker->signal > 0)
@@ -121,7 +94,7 @@ static int compare_ends(const struct lp_run_worker *a, const struct lp_run_worke
     order = order ? order : ORDER(a->exit_status, b->exit_status);
     if (order != 0 || kind != open_phase)
         return order;
-    return lp_text_compare(lp_text_span(&oldest_open(a)->path), lp_text_span(&oldest_open(b)->path));
+    return lp_text_compare(lp_text_span(&lp_run_longest_open(a)->path), lp_text_span(&lp_run_longest_open(b)->path));
 }
 
 static int by_end(const void *a, const void *b)
@@ -155,11 +128,11 @@ static void add_longest_open(struct lp_run_line *line, const struct lp_run_worke
 {
     uint64_t longest_ns = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t open_ns = oldest_open(workers[i])->open_ns;
+        uint64_t open_ns = lp_run_longest_open(workers[i])->open_ns;
         longest_ns = open_ns > longest_ns ? open_ns : longest_ns;
     }
     lp_run_line_add(line, " inside ");
-    lp_run_line_name(line, lp_text_span(&oldest_open(workers[0])->path));
+    lp_run_line_name(line, lp_text_span(&lp_run_longest_open(workers[0])->path));
     if (longest_ns == 0)
         return;
     lp_run_line_add(line, ", the longest open ");
@@ -195,9 +168,8 @@ static bool add_numbers(struct lp_run_line *line, const char *what, int64_t (*nu
             lp_run_line_add(line, " and %zu more workers", n - from);
             break;
         }
-        lp_run_line_add(line, "%s%lld", spans == 1 ? what : ", ", (long long)number(workers[from]));
-        if (number(workers[to - 1]) > number(workers[from]))
-            lp_run_line_add(line, "-%lld", (long long)number(workers[to - 1]));
+        lp_run_line_add(line, "%s", spans == 1 ? what : ", ");
+        lp_run_line_range(line, number(workers[from]), number(workers[to - 1]));
     }
     return true;
 }

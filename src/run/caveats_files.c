@@ -142,9 +142,8 @@ static void add_ranks(struct lp_run_line *line, const struct lp_run_rank_range *
 {
     uint64_t told = 0;
     for (size_t i = 0; i < n && i < RANGES_MAX; i++) {
-        lp_run_line_add(line, "%s%lld", i == 0 ? "" : i + 1 == n ? " and " : ", ", (long long)ranges[i].first);
-        if (ranges[i].last > ranges[i].first)
-            lp_run_line_add(line, "-%lld", (long long)ranges[i].last);
+        lp_run_line_add(line, "%s", i == 0 ? "" : i + 1 == n ? " and " : ", ");
+        lp_run_line_range(line, ranges[i].first, ranges[i].last);
         told += (uint64_t)(ranges[i].last - ranges[i].first) + 1;
     }
     if (all > told)

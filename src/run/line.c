@@ -128,6 +128,13 @@ static void long_duration(struct lp_run_line *line, uint64_t ns)
         lp_run_line_add(line, "%llud %02lluh", hours / 24, hours % 24);
 }
 
+void lp_run_line_range(struct lp_run_line *line, int64_t first, int64_t last)
+{
+    lp_run_line_add(line, "%lld", (long long)first);
+    if (last > first)
+        lp_run_line_add(line, "-%lld", (long long)last);
+}
+
 void lp_run_line_duration(struct lp_run_line *line, uint64_t ns)
 {
     if (ns < 1000)

@@ -21,6 +21,8 @@ void lp_run_line_text(struct lp_run_line *line, struct lp_span text);
 /* Likewise, head and tail of what takes more than about LP_RUN_LINE_NAME columns: names may be as long as a page. */
 void lp_run_line_name(struct lp_run_line *line, struct lp_span name);
 #define LP_RUN_LINE_NAME 48
+/* "5-7", or "5" where that is all. */
+void lp_run_line_range(struct lp_run_line *line, int64_t first, int64_t last);
 /* As people say it: 156.8us, 9.4ms, 3.2s, 2m 05s, 2h 31m. */
 void lp_run_line_duration(struct lp_run_line *line, uint64_t ns);
 

@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdlib.h>
 
 #include "run/backends.h"
@@ -105,4 +106,29 @@ bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *
 bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
 {
     return other->generated && !other->other_job && other->own_id_until_ns > began_ns(run);
+}
+
+const struct lp_run_open *lp_run_longest_open(const struct lp_run_worker *worker)
+{
+    const struct lp_run_open *longest = worker->n_open > 0 ? worker->open : NULL;
+    for (size_t i = 1; i < worker->n_open; i++)
+        if (worker->open[i].open_ns > longest->open_ns)
+            longest = &worker->open[i];
+    return longest;
+}
+
+const char *lp_run_signal_name(int64_t number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+        {SIGINT, "SIGINT"},   {SIGHUP, "SIGHUP"},   {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},   {SIGQUIT, "SIGQUIT"},
+        {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].number == number)
+            return names[i].name;
+    return NULL;
 }

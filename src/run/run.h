@@ -385,6 +385,11 @@ static inline bool lp_run_is_filtered(const struct lp_run *run)
     return by->n_roles + by->n_hosts + by->n_ranks > 0;
 }
 
+/* What the thread is in that has been in a phase longest; NULL: none is in one. */
+const struct lp_run_open *lp_run_longest_open(const struct lp_run_worker *worker);
+/* "SIGKILL"; NULL for one that has no name here. */
+const char *lp_run_signal_name(int64_t number);
+
 /* How many machines had the host's name at once. */
 static inline size_t lp_run_machines_of(const struct lp_run *run, size_t host)
 {
