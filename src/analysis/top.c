@@ -231,11 +231,25 @@ static double wait_between(const struct lp_run_phase *is, const struct lp_run_ph
     return lp_analysis_ratio((double)wait_ns, (double)base_ns);
 }
 
+/* A phase is below what is open around it. What ended while its figures were being read is in them to its end, and in
+   those of the phase around it, which is still open, only to the moment of the reading. */
+static uint64_t wall_between(const struct lp_top_role *role, const struct lp_top_phase *row,
+                             const struct lp_run_phase *was)
+{
+    const struct lp_run_phase *is = row->phase;
+    uint64_t wall_ns = lp_analysis_less(is->wall_ns, was->wall_ns);
+    if (row->parent == LP_ANALYSIS_NONE || is->estimated || role->phases[row->parent].phase->estimated)
+        return wall_ns;
+    uint64_t late_ns = lp_analysis_less(is->late_wall_ns, was->late_wall_ns);
+    uint64_t most_ns = lp_analysis_add(role->phases[row->parent].wall_ns, late_ns);
+    return wall_ns < most_ns ? wall_ns : most_ns;
+}
+
 static void measure_phase(const struct lp_top_role *role, struct lp_top_phase *row, const struct lp_run_phase *was)
 {
     const struct lp_run_phase *is = row->phase;
     uint64_t calls = lp_analysis_less(is->calls, was->calls);
-    row->wall_ns = lp_analysis_less(is->wall_ns, was->wall_ns);
+    row->wall_ns = wall_between(role, row, was);
     row->self_ns = lp_analysis_less(lp_run_phase_self_ns(is), lp_run_phase_self_ns(was));
     row->share = share_of(role, row->wall_ns);
     row->self_share = share_of(role, row->self_ns);

@@ -162,6 +162,33 @@ static void test_figures_in_flight_never_go_below_zero(void **state)
 }
 
 /* Of another node: known by what it wrote last. */
+static void test_a_phase_is_within_the_one_around_it(void **state)
+{
+    (void)state;
+    struct readings readings = {0};
+    begin(&readings);
+    add_live(&readings, "w1");
+    add_phase(&readings, "loop", S, 2 * S);
+    struct lp_run_phase *late = NULL, *step = NULL;
+    for (uint64_t i = 0; i < 2; i++) {
+        struct lp_run_phase *loop = readings.models[i].run->roles[0].tree->children[0];
+        late = model_phase(&readings.models[i], loop, "late");
+        late->wall_ns = i * (S + 500 * MS);
+        late->late_wall_ns = i * 400 * MS;
+        step = model_phase(&readings.models[i], loop, "step");
+        step->wall_ns = i * (S + 2 * MS); /* one ended as it was read, 2 ms after the moment of the reading */
+    }
+    make(&readings);
+    assert_near(readings.top->roles[0].phases[0].share, 1);
+    assert_near(readings.top->roles[0].phases[1].share, 1.4); /* beyond the end of the one around it */
+    assert_near(readings.top->roles[0].phases[2].share, 1);
+    step->estimated = true; /* sampled: what was not measured may be more */
+    lp_top_free(readings.top);
+    make(&readings);
+    assert_near(readings.top->roles[0].phases[2].share, 1.002);
+    end(&readings);
+}
+
 static void test_a_file_that_was_not_written_since(void **state)
 {
     (void)state;
@@ -447,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_an_interval),
         cmocka_unit_test(test_what_did_not_change_is_zero),
         cmocka_unit_test(test_figures_in_flight_never_go_below_zero),
+        cmocka_unit_test(test_a_phase_is_within_the_one_around_it),
         cmocka_unit_test(test_a_file_that_was_not_written_since),
         cmocka_unit_test(test_no_worker_wrote),
         cmocka_unit_test(test_intervals_of_different_length),
