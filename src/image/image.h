@@ -31,7 +31,7 @@
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
 #define LP_IMAGE_MAGIC "LPIMAGE"
-#define LP_IMAGE_VERSION 4u
+#define LP_IMAGE_VERSION 5u
 
 #define LP_LINE 64u
 #define LP_STACK_DEPTH 32u
@@ -199,8 +199,12 @@ enum lp_image_lock { LP_LOCK_OWNER = 0, LP_LOCK_ADOPTER = 1 };
 
 /* At offset 0. Identity is written before the file gets a name and never changes. */
 struct lp_header {
+    /* Up to run_dir, and with struct lp_name, this is so in every version from 5 on: whose image it is can be told by all. */
     char magic[8];
-    uint32_t version, layout; /* layout: checksum of the sizes above */
+    uint32_t version, layout;                       /* layout: checksum of the sizes above */
+    _Atomic uint64_t run_dir_device, run_dir_inode; /* of run_dir as the owner last found it; 0: not yet */
+    lp_ref run_dir;                                 /* name: absolute path */
+    lp_ref folder;                                  /* name: "workers/<host>" below it */
     uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
     char boot_id[40];
     struct lp_stamp started;
@@ -221,15 +225,13 @@ struct lp_header {
     _Atomic lp_ref rings[LP_RINGS]; /* of struct lp_ring; 0: no row yet */
     _Atomic lp_ref gpus;            /* name: JSON text of the devices; 0: none, or not yet looked */
     _Atomic lp_ref last_slot;
-    lp_ref facts;                                   /* name: JSON text of the unchanging facts */
-    lp_ref run_dir, folder;                         /* names: absolute path, "workers/<host>" below it */
-    lp_ref worker, run_id;                          /* names: w_<run>_<pid>_<uuid8>, and the run's id as it was given */
-    lp_ref role;                                    /* name; 0: empty */
-    _Atomic uint64_t run_dir_device, run_dir_inode; /* of run_dir as the owner last found it; 0: not yet */
-    struct lp_stamp closed_at;                      /* valid once closed */
-    _Atomic uint32_t closed;                        /* the owner records no more, and writes its last file */
-    _Atomic uint32_t file_is_last;                  /* and has written it */
-    _Atomic uint32_t ended; /* LP_END_KNOWN and a status; written by others than the owner too */
+    lp_ref facts;                  /* name: JSON text of the unchanging facts */
+    lp_ref worker, run_id;         /* names: w_<run>_<pid>_<uuid8>, and the run's id as it was given */
+    lp_ref role;                   /* name; 0: empty */
+    struct lp_stamp closed_at;     /* valid once closed */
+    _Atomic uint32_t closed;       /* the owner records no more, and writes its last file */
+    _Atomic uint32_t file_is_last; /* and has written it */
+    _Atomic uint32_t ended;        /* LP_END_KNOWN and a status; written by others than the owner too */
     uint32_t measure_cpu;
     _Atomic uint32_t cpu_mode, wall_source; /* enum lp_cpu_mode, enum lp_wall_source */
 };
@@ -246,6 +248,10 @@ static_assert(sizeof(struct lp_extra) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_billed) * 2 == LP_LINE, "layout");
 static_assert(sizeof(struct lp_ring) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_header) <= 1024, "layout");
+static_assert(offsetof(struct lp_header, version) == 8 && offsetof(struct lp_header, layout) == 12 &&
+                  offsetof(struct lp_header, run_dir_device) == 16 && offsetof(struct lp_header, run_dir_inode) == 24 &&
+                  offsetof(struct lp_header, run_dir) == 32 && offsetof(struct lp_name, bytes) == 8,
+              "of all versions");
 static_assert(LP_APART % LP_LINE == 0, "layout");
 static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");
 

@@ -14,6 +14,7 @@
 #define PATIENCE_NS 50000
 #define LARGEST_IMAGE (1u << 30)
 #define COPY_TRIES 16
+#define FIRST_KNOWN_VERSION 5u /* of which the beginning of the header is that of ours */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
@@ -68,11 +69,15 @@ static bool copy_up_to(struct lp_view *view, size_t size)
     return read_at(view->fd, longer + from, size - from, from);
 }
 
-int lp_view_peek(struct lp_header *header, int fd)
+enum lp_view_peeked lp_view_peek(struct lp_header *header, int fd)
 {
     struct stat st;
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read_at(fd, (char *)header, sizeof *header, 0);
-    return ok && header_fits(header) ? 0 : -1;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, (char *)header, sizeof *header, 0) ||
+        memcmp(header->magic, LP_IMAGE_MAGIC, sizeof header->magic) != 0)
+        return LP_VIEW_NO_IMAGE;
+    if (header->version != LP_IMAGE_VERSION || header->layout != LP_IMAGE_LAYOUT)
+        return header->version < FIRST_KNOWN_VERSION ? LP_VIEW_NO_IMAGE : LP_VIEW_OTHER_VERSION;
+    return header_fits(header) ? LP_VIEW_FITS : LP_VIEW_NO_IMAGE;
 }
 
 int lp_view_foreign(struct lp_view *view, int fd)

@@ -42,8 +42,13 @@ struct lp_hist_copy {
 
 /* The owner's own image as it stands. */
 void lp_view_own(struct lp_view *view, const struct lp_image *image);
-/* Reads the header of the image open at fd alone, and checks it as lp_view_foreign does. 0, or -1. */
-int lp_view_peek(struct lp_header *header, int fd);
+enum lp_view_peeked {
+    LP_VIEW_FITS,
+    LP_VIEW_OTHER_VERSION, /* of the header holds what all versions have */
+    LP_VIEW_NO_IMAGE
+};
+/* Reads the header of the image open at fd alone, and checks it as lp_view_foreign does. */
+enum lp_view_peeked lp_view_peek(struct lp_header *header, int fd);
 /* Copies the image open at fd (kept, not owned) and checks magic, version, layout and size. 0, or -1. */
 int lp_view_foreign(struct lp_view *view, int fd);
 void lp_view_release(struct lp_view *view);

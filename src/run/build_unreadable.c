@@ -6,17 +6,17 @@
 
 #define UUID_DIGITS 8
 
-/* The <run> of "workers/<host>/w_<run>_<pid>_<uuid8>.json"; NULL if the name is none of ours. */
+/* The <run> of ".../w_<run>_<pid>_<uuid8>.json", or .img; NULL if the name is none of ours. */
 static struct lp_span run_of_path(const char *path)
 {
     static const struct lp_span none = {NULL, 0};
     const char *slash = strrchr(path, '/');
     const char *first = slash ? slash + 1 : path;
-    const char *end = first + strlen(first);
-    if (end - first < 2 + UUID_DIGITS + 5 || memcmp(first, "w_", 2) != 0 || strcmp(end - 5, ".json") != 0)
+    const char *end = strrchr(first, '.');
+    if (!end || (strcmp(end, ".json") != 0 && strcmp(end, ".img") != 0) || end - first < 2 + UUID_DIGITS ||
+        memcmp(first, "w_", 2) != 0)
         return none;
     first += 2;
-    end -= 5;
     for (int i = 0; i < UUID_DIGITS; i++)
         if (!isxdigit((unsigned char)*--end))
             return none;

@@ -66,6 +66,8 @@ int lp_run_gather_image(void *context, const char *label, const char *bytes, siz
     *image = (struct lp_run_image){.label = strdup(label), .source = source};
     if (!image->label)
         return -1;
+    if (!bytes)
+        return refuse_image(image, "recorded by another version of lineprofiler: read the run with that one");
     if (lp_run_document_parse(&gather->document, bytes, len, &fault) < 0)
         return fault.no_memory ? -1 : refuse_image(image, fault.text);
     if (view && lp_run_pending_take(&image->pending, view) < 0)

@@ -184,7 +184,7 @@ static int look_at(void *context, const struct lp_image_file *file)
     struct lp_view view;
     if (wanted->stop && wanted->stop(wanted->context))
         return 1;
-    if (lp_view_peek(&header, file->fd) != 0) {
+    if (lp_view_peek(&header, file->fd) != LP_VIEW_FITS) {
         if (wanted->abandoned)
             remove_unreadable(file);
         return 0;

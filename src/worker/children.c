@@ -46,7 +46,7 @@ static int look_at(void *context, const struct lp_image_file *file)
     struct child *child = &children[n_children];
     if (n_children == CHILDREN)
         return 1;
-    if (strlen(file->name) >= sizeof child->image || lp_view_peek(&header, file->fd) != 0 ||
+    if (strlen(file->name) >= sizeof child->image || lp_view_peek(&header, file->fd) != LP_VIEW_FITS ||
         header.parent_pid != self->pid || header.pid_namespace != self->pid_namespace)
         return 0;
     child->process = (struct lp_process_ref){header.pid, header.pid_namespace, header.process_start_ticks};
@@ -109,7 +109,7 @@ static void note(int folder, const struct child *child, int status)
     int fd = openat(folder, child->image, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (lp_view_peek(&header, fd) == 0 && header.pid == child->process.pid &&
+    if (lp_view_peek(&header, fd) == LP_VIEW_FITS && header.pid == child->process.pid &&
         header.process_start_ticks == child->process.start_ticks)
         lp_image_note_end(fd, status);
     close(fd);

@@ -37,13 +37,28 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
     return result;
 }
 
+static int name_other_version(const struct search *search, const struct lp_header *header,
+                              const struct lp_image_file *file)
+{
+    char path[512], worker[256];
+    size_t len = strlen(file->name) - strlen(".img");
+    if (len >= sizeof worker || !lp_image_of_other_version_belongs(header, file->fd, &search->run_dir))
+        return 0;
+    snprintf(worker, sizeof worker, "%.*s", (int)len, file->name);
+    snprintf(path, sizeof path, "%s/%.255s", search->folder, file->name);
+    return search->take(search->context, &(struct lp_image_document){.worker = worker, .path = path});
+}
+
 static int look_at(void *context, const struct lp_image_file *file)
 {
     const struct search *search = context;
     struct lp_header header;
     struct lp_view view;
     int result = 0;
-    if (lp_view_peek(&header, file->fd) != 0 || !lp_image_may_belong(&header, file->fd, &search->run_dir) ||
+    enum lp_view_peeked peeked = lp_view_peek(&header, file->fd);
+    if (peeked == LP_VIEW_OTHER_VERSION)
+        return name_other_version(search, &header, file);
+    if (peeked != LP_VIEW_FITS || !lp_image_may_belong(&header, file->fd, &search->run_dir) ||
         lp_view_foreign(&view, file->fd) != 0)
         return 0;
     if (lp_image_belongs(&view, &search->run_dir))

@@ -13,16 +13,17 @@
 #include "worker/samples.h"
 
 struct lp_image_document {
-    const char *worker;   /* w_<run>_<pid>_<uuid8>; NUL-terminated. Borrowed, like the rest, for the call. */
-    const char *path;     /* of the image */
-    const char *document; /* JSON of docs/format.md, NUL-terminated */
+    const char *worker; /* w_<run>_<pid>_<uuid8>; NUL-terminated. Borrowed, like the rest, for the call. */
+    const char *path;   /* of the image */
+    const char
+        *document; /* JSON of docs/format.md, NUL-terminated; NULL: it is of another version, and only named here */
     size_t len;
     const struct lp_view *view; /* what it was made of; for the rows that no file has yet */
     bool alive;                 /* the owner still runs; else open entries are settled when it was last seen */
 };
 
 /* Calls take for each image of this user whose run directory is the directory run_dir, in no order. Images that cannot
-   be read are passed over: they are another version's, or going away. Stops when take returns other than 0 and returns
+   be read are passed over, as they are going away; those of another version are named, as far as these say whose they are. Stops when take returns other than 0 and returns
    that; else 0. */
 int lp_images_each(const char *run_dir, int (*take)(void *context, const struct lp_image_document *image),
                    void *context);

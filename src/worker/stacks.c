@@ -489,7 +489,7 @@ static int look_at(void *context, const struct lp_image_file *file)
     const struct search *search = context;
     struct lp_header header;
     struct lp_stacks stacks;
-    if (lp_view_peek(&header, file->fd) != 0 || !is_wanted(search, &header, file))
+    if (lp_view_peek(&header, file->fd) != LP_VIEW_FITS || !is_wanted(search, &header, file))
         return 0;
     if (!lp_owner_lives(&header, file->fd)) {
         *search->dead = true;

@@ -79,31 +79,53 @@ bool lp_run_place_find(struct lp_run_place *place, const char *run_dir)
     return true;
 }
 
-bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place)
+/* The path of the run directory, of an image of which no more than the header was read. */
+static bool read_run_dir(const struct lp_header *header, int fd, char path[PATH_MAX])
 {
-    char bytes[sizeof(struct lp_name) + sizeof place->path];
     struct lp_name name;
-    size_t len = strlen(place->path), size = sizeof name + len;
-    if (place->inode != 0 && atomic_load(&header->run_dir_inode) == place->inode &&
-        atomic_load(&header->run_dir_device) == place->device)
-        return true;
-    if (pread(fd, bytes, size, (off_t)header->run_dir * LP_LINE) != (ssize_t)size)
+    char bytes[sizeof name + PATH_MAX];
+    ssize_t n = header->run_dir == 0 ? -1 : pread(fd, bytes, sizeof bytes, (off_t)header->run_dir * LP_LINE);
+    if (n < (ssize_t)sizeof name)
         return false;
     memcpy(&name, bytes, sizeof name);
-    return name.len == len && memcmp(bytes + sizeof name, place->path, len) == 0;
+    if (name.len >= PATH_MAX || n - (ssize_t)sizeof name < (ssize_t)name.len)
+        return false;
+    memcpy(path, bytes + sizeof name, name.len);
+    path[name.len] = '\0';
+    return strlen(path) == name.len;
+}
+
+static bool has_inode_of(const struct lp_header *header, const struct lp_run_place *place)
+{
+    return place->inode != 0 && atomic_load(&header->run_dir_inode) == place->inode &&
+           atomic_load(&header->run_dir_device) == place->device;
+}
+
+static bool is_at(const char *path, const struct lp_header *header, const struct lp_run_place *place)
+{
+    struct stat st;
+    if (strcmp(path, place->path) == 0)
+        return true;
+    /* Inodes come again: that of a directory that was removed may be another's by now. */
+    return has_inode_of(header, place) && stat(path, &st) == 0 && st.st_ino == place->inode &&
+           st.st_dev == place->device;
+}
+
+bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place)
+{
+    char path[PATH_MAX];
+    return has_inode_of(header, place) || (read_run_dir(header, fd, path) && strcmp(path, place->path) == 0);
+}
+
+bool lp_image_of_other_version_belongs(const struct lp_header *header, int fd, const struct lp_run_place *place)
+{
+    char path[PATH_MAX];
+    return read_run_dir(header, fd, path) && is_at(path, header, place);
 }
 
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place)
 {
     char path[PATH_MAX];
-    struct stat st;
     const struct lp_header *header = lp_view_header(view);
-    if (!lp_view_text(view, header->run_dir, path, sizeof path))
-        return false;
-    if (strcmp(path, place->path) == 0)
-        return true;
-    /* Inodes come again: that of a directory that was removed may be another's by now. */
-    return place->inode != 0 && atomic_load(&header->run_dir_inode) == place->inode &&
-           atomic_load(&header->run_dir_device) == place->device && stat(path, &st) == 0 && st.st_ino == place->inode &&
-           st.st_dev == place->device;
+    return lp_view_text(view, header->run_dir, path, sizeof path) && is_at(path, header, place);
 }

@@ -42,5 +42,7 @@ bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
 bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
 /* The same by the header of the image open at fd and little more: false if it certainly is not. */
 bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place);
+/* The same as lp_image_belongs, of an image of which only the header can be read. */
+bool lp_image_of_other_version_belongs(const struct lp_header *header, int fd, const struct lp_run_place *place);
 
 #endif

@@ -329,6 +329,7 @@ static void test_what_is_no_image_is_refused(void **state)
 {
     struct sample sample = sample_make();
     struct lp_header *header = (struct lp_header *)(void *)sample.bytes;
+    struct lp_header peeked;
     struct lp_view view;
     int pipes[2], fd = file_of(&sample);
     (void)state;
@@ -336,11 +337,18 @@ static void test_what_is_no_image_is_refused(void **state)
     header->version++;
     assert_int_equal(pwrite(fd, header, sizeof *header, 0), (ssize_t)sizeof *header);
     assert_int_equal(show(fd), 0);
+    assert_int_equal(lp_view_peek(&peeked, fd), LP_VIEW_OTHER_VERSION);
     header->version--;
     header->layout++;
     assert_int_equal(pwrite(fd, header, sizeof *header, 0), (ssize_t)sizeof *header);
     assert_int_equal(show(fd), 0);
+    assert_int_equal(lp_view_peek(&peeked, fd), LP_VIEW_OTHER_VERSION);
     header->layout--;
+    uint32_t version = header->version;
+    header->version = 4; /* whose header began otherwise */
+    assert_int_equal(pwrite(fd, header, sizeof *header, 0), (ssize_t)sizeof *header);
+    assert_int_equal(lp_view_peek(&peeked, fd), LP_VIEW_NO_IMAGE);
+    header->version = version;
     header->magic[0] = 'l';
     assert_int_equal(pwrite(fd, header, sizeof *header, 0), (ssize_t)sizeof *header);
     assert_int_equal(show(fd), 0);

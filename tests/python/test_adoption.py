@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lineprofiler.accounting import Profiler, merge_run
+from lineprofiler.accounting import Profiler, RunError, merge_run
 
 if TYPE_CHECKING:
     from conftest import Child
@@ -192,3 +193,76 @@ def test_a_parent_tells_how_a_worker_ended_F7_K10(
     [caveat] = run.caveats
     assert told in caveat.text
     assert images_of(run_dir) == []
+
+
+# ---- of another version ----------------------------------------------------------------
+
+VERSION_AT = 8  # in the image's header
+
+
+def of_another_version(run_dir: Path) -> Path:
+    """Make the dead worker's image one that a later version has written."""
+    [name] = images_of(run_dir)
+    path = IMAGES / name
+    with path.open("r+b") as file:
+        file.seek(VERSION_AT)
+        [version] = struct.unpack("<I", file.read(4))
+        file.seek(VERSION_AT)
+        file.write(struct.pack("<I", version + 1))
+    return path
+
+
+@pytest.fixture
+def foreign(child: Child, run_dir: Path) -> Iterator[Path]:
+    leave_a_dead_one(child, run_dir)
+    path = of_another_version(run_dir)
+    yield path
+    path.unlink()
+
+
+def test_an_image_of_another_version_is_named_and_kept(run_dir: Path, foreign: Path) -> None:
+    before = foreign.read_bytes()
+    with pytest.raises(RunError, match=rf"{foreign}: recorded by another version of lineprofiler"):
+        merge_run(run_dir)
+    with Profiler(run_dir, "learner", run_id="one"):
+        pass
+    run = merge_run(run_dir)
+    assert [worker.role for worker in run.workers] == ["learner"]
+    reason = "recorded by another version of lineprofiler: read the run with that one"
+    assert [(one.path, one.reason) for one in run.unreadable] == [(str(foreign), reason)]
+    assert any(reason in caveat.text for caveat in run.caveats)
+    assert foreign.read_bytes() == before
+
+
+@pytest.mark.usefixtures("foreign")
+def test_an_image_of_another_version_and_another_run(
+    child: Child, run_dir: Path, tmp_path: Path
+) -> None:
+    with Profiler(tmp_path / "other", "learner", run_id="one"):
+        pass
+    assert not merge_run(tmp_path / "other").unreadable
+    # The same by another path to it, and of an attempt that is over.
+    child.run(KILLED.replace("SIGKILL)", "SIGTERM)"), run_dir, status=-signal.SIGTERM)
+    with Profiler(run_dir, "learner", run_id="two"):
+        pass
+    link = tmp_path / "link"
+    link.symlink_to(run_dir)
+    run = merge_run(link)
+    assert (run.run_id, run.unreadable) == ("two", [])
+    assert "1 unreadable file" in " ".join(caveat.text for caveat in run.caveats)
+
+
+def test_a_file_stands_in_for_an_image_of_another_version(child: Child, run_dir: Path) -> None:
+    flushed = KILLED.replace(
+        '    with profiler.phase("stuck"):',
+        '    profiler.snapshot()\n    with profiler.phase("stuck"):',
+    )
+    child.run(flushed, run_dir, status=-signal.SIGKILL)
+    image = of_another_version(run_dir)
+    try:
+        run = merge_run(run_dir)
+        [worker] = run.workers
+        assert (worker.source, worker.closed, worker.ended) == ("file", False, False)
+        assert (run.tree[("iteration", "mcts")].calls, run.unreadable) == (5, [])
+    finally:
+        image.unlink()
