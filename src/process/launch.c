@@ -18,6 +18,7 @@ static const struct launcher {
     {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"pmi", "PMI_RANK", "PMI_SIZE"},
 };
+static const struct launcher *const torchrun = &launchers[1];
 
 static const struct batch {
     const char *name, *id;
@@ -59,12 +60,16 @@ static bool by_torchrun(void)
     return text_in("TORCHELASTIC_RUN_ID") && number_in("RANK") >= 0;
 }
 
+/* What was launched is its node's daemon, from which all workers have inherited that; Ray Train sets RANK in each. */
+static bool by_ray(void)
+{
+    return text_in("RAY_RAYLET_PID") != NULL;
+}
+
 /* What srun or the batch system started is itself a launcher, whose processes have inherited SLURM_PROCID. */
 static bool launched_inside_slurm(void)
 {
     int64_t pmi = number_in("PMI_RANK"); /* srun sets it too, to the same number */
-    if (text_in("RAY_RAYLET_PID"))
-        return true; /* the task was its node's daemon, which has many workers */
     return by_torchrun() || number_in("OMPI_COMM_WORLD_RANK") >= 0 || (pmi >= 0 && pmi != number_in("SLURM_PROCID"));
 }
 
@@ -72,7 +77,7 @@ static void read_launcher(struct lp_launch *launch)
 {
     launch->rank = launch->world_size = -1;
     for (size_t i = in_batch_script() || launched_inside_slurm(); i < sizeof launchers / sizeof *launchers; i++) {
-        launch->rank = number_in(launchers[i].rank);
+        launch->rank = by_ray() && &launchers[i] != torchrun ? -1 : number_in(launchers[i].rank);
         if (launch->rank < 0)
             continue;
         launch->launcher = launchers[i].name;

@@ -189,6 +189,11 @@ static void test_a_worker_of_ray_is_no_task_F2(void **state)
     assert_int_equal(launch.rank, -1);
     assert_int_equal(launch.world_size, -1);
     assert_string_equal(launch.job_id, "77");
+    launch = WITH(TASK("3"), {"RAY_RAYLET_PID", "4242"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}); /* --mpi=pmi2 */
+    assert_null(launch.launcher);
+    assert_int_equal(launch.rank, -1);
+    launch = WITH({"RAY_RAYLET_PID", "4242"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"});
+    assert_int_equal(launch.rank, -1);
     launch = WITH(TASK("3"), {"RAY_RAYLET_PID", "4242"}, {"RANK", "5"}, {"WORLD_SIZE", "16"}); /* Ray Train */
     assert_int_equal(launch.rank, 5);
     assert_int_equal(launch.world_size, 16);
