@@ -14,6 +14,7 @@ from launchers.processes import run
 
 if TYPE_CHECKING:
     from launchers.conftest import Work
+    from launchers.open_mpi import OpenMpi
 
 # What a driver begins with. A store of objects takes a third of the memory by itself.
 HEAD = """\
@@ -70,9 +71,16 @@ class Ray:
         }
         self.said = ""
 
-    def run(self, work: Work, program: str, timeout_s: float = 300) -> None:
+    def run(
+        self, work: Work, program: str, timeout_s: float = 300, mpi: OpenMpi | None = None
+    ) -> None:
+        """Run a driver; with mpi, as the one rank of its mpirun."""
         work.write("driver.py", HEAD + program)
-        done = run(["python", "driver.py"], work.folder, {**self.env, **work.env}, None, timeout_s)
+        command = ["python", "driver.py"]
+        env = {**self.env, **work.env}
+        if mpi is not None:
+            command, env = mpi.command(1, *command), {**env, **mpi.env}
+        done = run(command, work.folder, env, None, timeout_s)
         self.said = done.stdout
         assert done.returncode == 0, done.stdout
 

@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 
 from launchers.conftest import Work
+from launchers.open_mpi import OpenMpi
 from launchers.processes import end_marked, free_ports, wait_until
 from launchers.ray_cluster import Ray
 from lineprofiler.accounting import merge_run
@@ -119,6 +120,31 @@ with Profiler(run_dir="profile", role="driver", install=True) as profiler:
     assert ran[("load", "read")].calls == 5
     assert {worker.rank for worker in run.workers} == {None}
     assert re.search(r"Roles Helper x3, Player x3, Pool x1, Server x1, driver x1", work.report())
+
+
+def test_a_rank_of_the_driver_is_not_its_workers_F2(
+    ray_here: Ray, mpi_of_system: OpenMpi, work: Work
+) -> None:
+    """They have its environment, by way of the node that it starts."""
+    ray_here.run(
+        work,
+        """
+@ray.remote
+class Player:
+    def play(self):
+        with accounting.phase("game"):
+            return os.environ.get("OMPI_COMM_WORLD_RANK")
+
+with Profiler(run_dir="profile", role="driver", install=True) as profiler:
+    start(runtime_env(profiler))
+    players = [Player.remote() for _ in range(2)]
+    assert ray.get([player.play.remote() for player in players]) == ["0", "0"]
+    ray.shutdown()
+""",
+        mpi=mpi_of_system,
+    )
+    ranks = Counter((worker.role, worker.rank) for worker in work.run_of().workers)
+    assert ranks == {("driver", 0): 1, ("Player", None): 2}
 
 
 def test_sixteen_actors_of_a_class_F9_K1(ray_here: Ray, work: Work) -> None:
