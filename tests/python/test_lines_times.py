@@ -150,9 +150,9 @@ def test_a_yield_is_not_billed_for_its_consumer_AS02(program: Callable[[str], Pr
         .lines()
     )
     assert lines[4].hits == 3
-    assert lines[4].wall_ns < 20 * MS
     assert near(lines[7].wall_ns, 150, LATE_MS)
-    assert lines[6].wall_ns < 20 * MS
+    assert lines[4].wall_ns < 100 * MS
+    assert lines[6].wall_ns < 100 * MS
 
 
 def test_awaited_time_stands_apart_AS01(program: Callable[[str], Program]) -> None:
@@ -170,8 +170,8 @@ def test_awaited_time_stands_apart_AS01(program: Callable[[str], Program]) -> No
     lines = measured.lines()
     assert (lines[4].hits, lines[6].hits) == (1, 1)
     for number in (4, 6):
-        assert lines[number].wall_ns < 50 * MS
         assert near(lines[number].awaited_ns, 200, LATE_MS)
+        assert lines[number].wall_ns < 150 * MS
     # asyncio itself is not of the project: the loop's waiting is that of the line which runs it.
     assert near(lines[8].own_ns, 200, LATE_MS)
 
@@ -208,7 +208,7 @@ def test_asynchronous_generators_await_but_do_not_wait_for_consumers(
             yield 1
         async def consume():
             async for x in gen():
-                sleep(50)
+                sleep(150)
         def main():
             asyncio.run(consume())
         """
@@ -218,7 +218,7 @@ def test_asynchronous_generators_await_but_do_not_wait_for_consumers(
     )
     assert near(lines[4].awaited_ns, 100, LATE_MS)
     assert lines[5].awaited_ns == 0
-    assert lines[5].wall_ns < 20 * MS
+    assert lines[5].wall_ns < 100 * MS
 
 
 def test_a_blocking_queue_waits_N5(program: Callable[[str], Program]) -> None:
