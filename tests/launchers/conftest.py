@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from launchers.slurm import Cluster
 from lineprofiler.accounting import Run, merge_run
 
 GRACE_S = 60
+GOING_S = 10  # a process that is being ended is no more seen as one of the test's, and yet not gone
 
 
 def images_of(folder: Path, user: int) -> list[Path]:
@@ -104,7 +106,13 @@ class Work:
 
     def run_of(self, run_dir: str | Path = "profile") -> Run:
         """Read a run in which nobody is left; nothing of it is unreadable."""
+        deadline = time.monotonic() + GOING_S
         run = merge_run(self.folder / run_dir)
+        while (
+            any(worker.source != "file" for worker in run.workers) and time.monotonic() < deadline
+        ):
+            time.sleep(0.05)
+            run = merge_run(self.folder / run_dir)
         assert run.unreadable == []
         return run
 
