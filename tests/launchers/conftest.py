@@ -108,9 +108,7 @@ class Work:
         """Read a run in which nobody is left; nothing of it is unreadable."""
         deadline = time.monotonic() + GOING_S
         run = merge_run(self.folder / run_dir)
-        while (
-            any(worker.source != "file" for worker in run.workers) and time.monotonic() < deadline
-        ):
+        while time.monotonic() < deadline and any(one.source != "file" for one in run.workers):
             time.sleep(0.05)
             run = merge_run(self.folder / run_dir)
         assert run.unreadable == []
