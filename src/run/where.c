@@ -344,12 +344,13 @@ static bool files_suffice(const struct lp_where *where)
     return where->run != NULL;
 }
 
-/* What the living do is known by now, and to make documents of their images takes longer than all the rest. */
-static int load_run(struct call *call, bool dead)
+/* What the living do is known by now, and to make documents of their images takes longer than all the rest. more: there are
+   images besides theirs. */
+static int load_run(struct call *call, bool more)
 {
     struct lp_where *where = call->where;
-    int status = ask(call, read_files, !dead);
-    if (dead || where->run_dir_late || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
+    int status = ask(call, read_files, !more);
+    if (more || where->run_dir_late || status == LP_RUN_MISSING || where->n_workers == 0 || files_suffice(where))
         return status;
     lp_run_free(where->run);
     where->run = NULL;
@@ -357,11 +358,11 @@ static int load_run(struct call *call, bool dead)
 }
 
 /* The living, in their images. */
-static int find_living_workers(struct lp_where *where, const struct lp_run_place *place, bool *dead)
+static int find_living_workers(struct lp_where *where, const struct lp_run_place *place, bool *more)
 {
     struct living living = {.where = where};
-    *dead = false;
-    return place ? lp_stacks_each(place, take_worker, &living, dead) : 0;
+    *more = false;
+    return place ? lp_stacks_each(place, take_worker, &living, more) : 0;
 }
 
 static int load(struct call *call)
@@ -369,18 +370,18 @@ static int load(struct call *call)
     struct lp_where *where = call->where;
     struct lp_run_place place;
     enum lp_reach reach = lp_run_reach(&place, where->dir);
-    bool dead;
+    bool more;
     int status = reach == LP_REACH_LATE ? give_up(call) : LP_RUN_OK;
     if (reach == LP_REACH_FOUND)
         status = ask(call, adopt, false);
-    if (find_living_workers(where, reach == LP_REACH_MISSING ? NULL : &place, &dead) != 0)
+    if (find_living_workers(where, reach == LP_REACH_MISSING ? NULL : &place, &more) != 0)
         return fail_memory(call);
     struct lp_thread_look *looks = look_at_threads(where);
     if (!looks)
         return fail_memory(call);
     uint64_t looked_ns = lp_stamp_now().monotonic_ns;
     if (!where->run_dir_late)
-        status = load_run(call, dead);
+        status = load_run(call, more);
     if (reach == LP_REACH_FAILED && status != LP_RUN_OK)
         where->run_dir_late = true;
     if (where->n_workers > 0)

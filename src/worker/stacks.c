@@ -454,7 +454,7 @@ struct search {
     const struct lp_run_place *run_dir;
     int (*take)(void *context, const struct lp_stacks *stacks);
     void *context;
-    bool *dead;
+    bool *more;
 };
 
 #define BEGINNING_BYTES 32768u
@@ -489,10 +489,13 @@ static int look_at(void *context, const struct lp_image_file *file)
     const struct search *search = context;
     struct lp_header header;
     struct lp_stacks stacks;
-    if (lp_view_peek(&header, file->fd) != LP_VIEW_FITS || !is_wanted(search, &header, file))
+    enum lp_view_peeked peeked = lp_view_peek(&header, file->fd);
+    bool other =
+        peeked == LP_VIEW_OTHER_VERSION && lp_image_of_other_version_belongs(&header, file->fd, search->run_dir);
+    if (!other && (peeked != LP_VIEW_FITS || !is_wanted(search, &header, file)))
         return 0;
-    if (!lp_owner_lives(&header, file->fd)) {
-        *search->dead = true;
+    if (other || !lp_owner_lives(&header, file->fd)) {
+        *search->more = true;
         return 0;
     }
     if (GET(header.closed) || lp_stacks_read(&stacks, file->fd) != 0)
@@ -501,9 +504,9 @@ static int look_at(void *context, const struct lp_image_file *file)
 }
 
 int lp_stacks_each(const struct lp_run_place *run_dir, int (*take_one)(void *context, const struct lp_stacks *stacks),
-                   void *context, bool *dead)
+                   void *context, bool *more)
 {
-    struct search search = {.run_dir = run_dir, .take = take_one, .context = context, .dead = dead};
-    *dead = false;
+    struct search search = {.run_dir = run_dir, .take = take_one, .context = context, .more = more};
+    *more = false;
     return lp_images_walk(O_RDONLY, look_at, &search);
 }

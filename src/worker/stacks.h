@@ -75,10 +75,10 @@ int lp_stacks_read(struct lp_stacks *stacks, int fd);
 void lp_stacks_release(struct lp_stacks *stacks);
 
 /* Calls take for each image of this user whose run directory is the directory run_dir and whose owner lives and has not
-   closed it, in no order; what is handed over is take's to release. dead: whether there are images of dead owners among
-   those of run_dir. Images that cannot be read are passed over. Stops when take returns other than 0 and returns that;
-   else 0. */
+   closed it, in no order; what is handed over is take's to release. more: whether there are images of dead owners, or of
+   another version, among those of run_dir. Images that cannot be read are passed over. Stops when take returns other than
+   0 and returns that; else 0. */
 int lp_stacks_each(const struct lp_run_place *run_dir, int (*take)(void *context, const struct lp_stacks *stacks),
-                   void *context, bool *dead);
+                   void *context, bool *more);
 
 #endif

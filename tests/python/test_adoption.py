@@ -73,14 +73,18 @@ def assert_adopted(run_dir: Path) -> None:
     assert set(kinds) <= {".json", ".samples", ".gpu_samples"}
 
 
-def test_by_a_report_F7(child: Child, run_dir: Path) -> None:
-    leave_a_dead_one(child, run_dir)
-    text = subprocess.run(
-        [sys.executable, "-P", "-m", "lineprofiler", "report", str(run_dir)],
-        check=True,
+def lineprofiler(command: str, run_dir: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "lineprofiler", command, str(run_dir)],
         capture_output=True,
         text=True,
-    ).stdout
+        check=False,
+    )
+
+
+def test_by_a_report_F7(child: Child, run_dir: Path) -> None:
+    leave_a_dead_one(child, run_dir)
+    text = lineprofiler("report", run_dir).stdout
     caveats = " ".join(text.split("CAVEATS")[1].split())
     assert re.search(r"actor pid \d+ on \S+ ended without close inside iteration/stuck", caveats)
     assert_adopted(run_dir)
@@ -222,8 +226,11 @@ def foreign(child: Child, run_dir: Path) -> Iterator[Path]:
 
 def test_an_image_of_another_version_is_named_and_kept(run_dir: Path, foreign: Path) -> None:
     before = foreign.read_bytes()
-    with pytest.raises(RunError, match=rf"{foreign}: recorded by another version of lineprofiler"):
+    named = f"{foreign}: recorded by another version of lineprofiler"
+    with pytest.raises(RunError, match=named):
         merge_run(run_dir)
+    for command in ("where", "report"):
+        assert named in lineprofiler(command, run_dir).stderr
     with Profiler(run_dir, "learner", run_id="one"):
         pass
     run = merge_run(run_dir)
