@@ -55,6 +55,17 @@ static void caveat_unreadable(struct lp_run_caveat_list *list, const struct lp_r
     add_rest(list, "unreadable", run->n_unreadable, "files that could not be read");
 }
 
+static void caveat_copies(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    struct lp_run_line line = {0};
+    if (!run->n_copies)
+        return;
+    lp_run_line_add(&line, "%zu worker file%s left out, since the newest of the same worker is read: %s", run->n_copies,
+                    run->n_copies == 1 ? " is" : "s are", run->n_copies == 1 ? "" : "one is ");
+    lp_run_line_text(&line, view_of(run->copy));
+    lp_run_caveat_add(list, "copies", &line);
+}
+
 /* Who tells of a run that it was earlier must know it. */
 static bool is_of_other_job(const struct lp_run *run, const struct lp_run_superseded *other)
 {
@@ -172,6 +183,7 @@ void lp_run_caveats_of_files(struct lp_run_caveat_list *list, const struct lp_ru
 {
     caveat_lost_workers(list, run);
     caveat_unreadable(list, run);
+    caveat_copies(list, run);
     caveat_superseded(list, run);
     caveat_other_job(list, run);
     caveat_no_run_id(list, run);

@@ -9,6 +9,7 @@
 #include "run/backends.h"
 #include "run/build.h"
 #include "run/caveats.h"
+#include "run/copies.h"
 #include "run/live.h"
 #include "run/provenance.h"
 #include "run/samples_load.h"
@@ -22,6 +23,7 @@ struct load {
     size_t message_size;
     int dir_fd;
     struct lp_run_files files;
+    struct lp_run_copies copies;
     struct lp_run_gather gather;
     struct lp_run *run; /* Owned until handed out. */
 };
@@ -160,6 +162,9 @@ static int read_metadata(struct load *load)
 static int build(struct load *load, struct lp_run_attempt *newest)
 {
     struct lp_run *run = load->run;
+    run->n_copies = load->copies.n;
+    run->copy = load->copies.first;
+    load->copies.first = NULL;
     if (lp_run_build_attempt(run, newest) < 0 || lp_run_build_filtered(run, newest, load->gather.filter) < 0 ||
         lp_run_build_unreadable(run, &load->gather) < 0)
         return -1;
@@ -225,6 +230,8 @@ static int find_documents(struct load *load)
         return fail_memory(load);
     if (lp_run_scan(&load->files, load->dir_fd) < 0)
         return fail_errno(load);
+    if (lp_run_copies_leave_out(&load->copies, &load->files, load->dir_fd) < 0)
+        return fail_memory(load);
     if (!load->files.n_files && !load->gather.n_images)
         return fail_empty(load);
     return LP_RUN_OK;
@@ -264,6 +271,7 @@ int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_option
     }
     *run = load.run;
     lp_run_files_release(&load.files);
+    lp_run_copies_release(&load.copies);
     lp_run_gather_release(&load.gather);
     if (load.dir_fd >= 0)
         close(load.dir_fd);

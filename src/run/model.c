@@ -39,6 +39,7 @@ void lp_run_free(struct lp_run *run)
     free(run->hosts);
     free(run->host_machines);
     free(run->unreadable);
+    free(run->copy);
     free(run->missing_ranks);
     free(run->superseded);
     free(run->caveats);

@@ -270,6 +270,7 @@ struct lp_run_superseded {
      superseded      an earlier attempt in the directory
      other_job       the run of another batch job in the directory, at the same time
      no_run_id       workers that ran at the same time under run ids of their own
+     copies          several files of one worker
      missing_ranks   ranks that nobody recorded for
      stale           a worker that stopped writing before the end of the run
      open, unclosed  a worker that did not close, inside a phase or in none
@@ -336,6 +337,8 @@ struct lp_run {
     size_t *host_machines; /* Owned: how many had each name at once; NULL: one each. run/machines.h */
     struct lp_run_unreadable *unreadable;
     size_t n_unreadable;
+    size_t n_copies;                         /* Of worker files, in all attempts, that are left out; */
+    char *copy;                              /* Owned: the path of one. run/copies.h */
     struct lp_run_rank_range *missing_ranks; /* Owned, ascending: of a world of world_size, and nobody's. run/ranks.h */
     size_t n_missing_ranks;
     int64_t world_size;

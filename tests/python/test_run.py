@@ -557,3 +557,19 @@ for thread in threads:
 assert len(runs) == 4 and all(run == runs[0] for run in runs)
 """
     child.run(code, run_dir)
+
+
+def test_a_copy_of_a_host_s_folder_is_no_loss(run_dir: Path) -> None:
+    with Profiler(run_dir, "actor") as profiler:
+        with profiler.phase("step"):
+            pass
+        profiler.snapshot()
+        [folder] = (run_dir / "workers").iterdir()
+        shutil.copytree(folder, folder.with_name("!before"))  # comes first, and is older
+        with profiler.phase("step"):
+            pass
+    shutil.copytree(folder, folder.with_name("~after"))
+    run = merge_run(run_dir)
+    assert (run.tree[("step",)].calls, run.workers[0].closed, run.unreadable) == (2, True, [])
+    assert [caveat.kind for caveat in run.caveats] == ["copies"]
+    assert run.caveats[0].text.startswith("2 worker files are left out")

@@ -46,10 +46,16 @@ def test_the_default_writes_and_ends_the_process_F8(
     name: str, interval: float | None, child: Child, run_dir: Path
 ) -> None:
     code = BEGIN + f"begin(snapshot_interval_s={interval!r})\nos.kill(os.getpid(), number)\n"
-    result = child.run(code, run_dir, name, status=None)
-    assert result.returncode == -getattr(signal, name)
-    assert calls_in_file(run_dir) == 3
-    assert result.stderr == ""
+    in_file = []
+    # The handler waits a second for the file, and a busy machine may stand still for longer.
+    for attempt in range(3):
+        result = child.run(code, run_dir / str(attempt), name, status=None)
+        assert result.returncode == -getattr(signal, name)
+        assert result.stderr == ""
+        in_file.append(calls_in_file(run_dir / str(attempt)))
+        if in_file[-1] == 3:
+            break
+    assert in_file[-1] == 3, in_file
 
 
 @pytest.mark.parametrize("name", SIGNALS)

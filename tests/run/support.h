@@ -34,7 +34,8 @@ struct spec {
     uint64_t start_s, written_s; /* After EPOCH. */
     uint64_t suspended_s;        /* Between the two. */
     uint64_t booted_s;           /* After EPOCH - 1000 s. */
-    const char *threads;         /* JSON, the whole array. */
+    unsigned flush;
+    const char *threads; /* JSON, the whole array. */
 };
 
 #define OR(value, other) ((value) ? (value) : (other))
@@ -81,8 +82,8 @@ static __attribute__((noinline, unused)) char *make_document(const struct spec *
     put_stamp(out, "started", spec->start_s, 0, spec->booted_s);
     put_stamp(out, "written", OR(spec->written_s, 100), spec->suspended_s, spec->booted_s);
     fprintf(out, "\"ended\":%s,", OR(spec->ended, "null"));
-    fprintf(out, "\"state\":\"%s\",\"flush\":3,\"clock\":{\"wall\":\"tsc\",\"cpu\":\"token\"},\"image\":\"%s\",",
-            OR(spec->state, "closed"), OR(spec->image, "shared"));
+    fprintf(out, "\"state\":\"%s\",\"flush\":%u,\"clock\":{\"wall\":\"tsc\",\"cpu\":\"token\"},\"image\":\"%s\",",
+            OR(spec->state, "closed"), OR(spec->flush, 3), OR(spec->image, "shared"));
     fprintf(out, "\"troubles\":%s,\"threads\":%s}\n", OR(spec->troubles, "{}"), OR(spec->threads, ONE_THREAD(STEP)));
     fclose(out);
     return text;
