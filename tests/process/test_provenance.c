@@ -261,9 +261,10 @@ static char *make_slow_git(const char *folder)
 static void *let_it_begin_and_end(void *path)
 {
     char *text;
-    do
+    while (!(text = file_read(path, NULL)) || !*text) { /* it is made, and then written */
+        free(text);
         pause_ms(1);
-    while (!(text = file_read(path, NULL)) || !*text);
+    }
     atomic_store(&until_ns, 0);
     return text;
 }
