@@ -75,9 +75,10 @@ enum lp_view_peeked lp_view_peek(struct lp_header *header, int fd)
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, (char *)header, sizeof *header, 0) ||
         memcmp(header->magic, LP_IMAGE_MAGIC, sizeof header->magic) != 0)
         return LP_VIEW_NO_IMAGE;
-    if (header->version != LP_IMAGE_VERSION || header->layout != LP_IMAGE_LAYOUT)
-        return header->version < FIRST_KNOWN_VERSION ? LP_VIEW_NO_IMAGE : LP_VIEW_OTHER_VERSION;
-    return header_fits(header) ? LP_VIEW_FITS : LP_VIEW_NO_IMAGE;
+    if (header_fits(header))
+        return LP_VIEW_FITS;
+    bool is_damaged = header->version == LP_IMAGE_VERSION && header->layout == LP_IMAGE_LAYOUT;
+    return is_damaged || header->version < FIRST_KNOWN_VERSION ? LP_VIEW_NO_IMAGE : LP_VIEW_OTHER_VERSION;
 }
 
 int lp_view_foreign(struct lp_view *view, int fd)

@@ -25,24 +25,34 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(left->path, right->path);
 }
 
-/* How late in its worker's life a file was written; 0 if it cannot be read, or is of another worker than its name says. -1
-   without memory. */
-static int weigh(struct look *look, const struct lp_run_file *file, uint64_t *weight)
+/* How far a file goes in its worker's life. */
+struct reach {
+    bool known; /* else it cannot be read, or is of another worker than its name says */
+    bool last;
+    uint64_t flush;
+};
+
+static bool goes_further(const struct reach *one, const struct reach *other)
+{
+    if (one->known != other->known)
+        return one->known;
+    return one->last != other->last ? one->last : one->flush > other->flush;
+}
+
+/* 0, or -1 without memory. */
+static int reach_of(struct reach *reach, struct look *look, const struct lp_run_file *file)
 {
     struct lp_run_fault fault;
     const struct lp_run_document *document = &look->document;
     const char *name = name_of(file);
-    *weight = 0;
+    *reach = (struct reach){0};
     if (file->fault)
         return 0;
     if (lp_run_read_file(&look->buffer, look->dir_fd, file->path, &fault) < 0 ||
         lp_run_document_parse(&look->document, look->buffer.bytes, look->buffer.len, &fault) < 0)
         return fault.no_memory ? -1 : 0;
-    if (!lp_text_equal(document->worker, (struct lp_span){name, strlen(name) - strlen(".json")}))
-        return 0;
-    bool last = document->closed || document->ended;
-    *weight = document->flush < UINT64_MAX / 2 ? document->flush + 1 : UINT64_MAX / 2;
-    *weight += last ? UINT64_MAX / 2 : 0;
+    bool known = lp_text_equal(document->worker, (struct lp_span){name, strlen(name) - strlen(".json")});
+    *reach = (struct reach){known, document->closed || document->ended, document->flush};
     return 0;
 }
 
@@ -59,17 +69,17 @@ static void leave_out(struct lp_run_copies *copies, struct lp_run_file *file)
 /* Files of one name. */
 static int choose(struct lp_run_copies *copies, struct look *look, struct lp_run_file **files, size_t n)
 {
-    uint64_t weight, heaviest = 0;
+    struct reach reach, furthest = {0};
     size_t best = 0;
     for (size_t i = 0; i < n; i++) {
-        if (weigh(look, files[i], &weight) < 0)
+        if (reach_of(&reach, look, files[i]) < 0)
             return -1;
-        if (weight > heaviest) {
-            heaviest = weight;
+        if (goes_further(&reach, &furthest)) {
+            furthest = reach;
             best = i;
         }
     }
-    for (size_t i = 0; i < n && heaviest > 0; i++)
+    for (size_t i = 0; i < n && furthest.known; i++)
         if (i != best)
             leave_out(copies, files[i]);
     return 0;

@@ -40,13 +40,11 @@ static int hand_over(const struct search *search, const struct lp_view *view, co
 static int name_other_version(const struct search *search, const struct lp_header *header,
                               const struct lp_image_file *file)
 {
-    char path[512], worker[256];
-    size_t len = strlen(file->name) - strlen(".img");
-    if (len >= sizeof worker || !lp_image_of_other_version_belongs(header, file->fd, &search->run_dir))
+    char path[512];
+    if (!lp_image_of_other_version_belongs(header, file->fd, &search->run_dir))
         return 0;
-    snprintf(worker, sizeof worker, "%.*s", (int)len, file->name);
     snprintf(path, sizeof path, "%s/%.255s", search->folder, file->name);
-    return search->take(search->context, &(struct lp_image_document){.worker = worker, .path = path});
+    return search->take(search->context, &(struct lp_image_document){.path = path});
 }
 
 static int look_at(void *context, const struct lp_image_file *file)

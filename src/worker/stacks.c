@@ -490,11 +490,11 @@ static int look_at(void *context, const struct lp_image_file *file)
     struct lp_header header;
     struct lp_stacks stacks;
     enum lp_view_peeked peeked = lp_view_peek(&header, file->fd);
-    bool other =
-        peeked == LP_VIEW_OTHER_VERSION && lp_image_of_other_version_belongs(&header, file->fd, search->run_dir);
-    if (!other && (peeked != LP_VIEW_FITS || !is_wanted(search, &header, file)))
+    if (peeked == LP_VIEW_OTHER_VERSION)
+        *search->more |= lp_image_of_other_version_belongs(&header, file->fd, search->run_dir);
+    if (peeked != LP_VIEW_FITS || !is_wanted(search, &header, file))
         return 0;
-    if (other || !lp_owner_lives(&header, file->fd)) {
+    if (!lp_owner_lives(&header, file->fd)) {
         *search->more = true;
         return 0;
     }

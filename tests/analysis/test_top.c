@@ -161,7 +161,6 @@ static void test_figures_in_flight_never_go_below_zero(void **state)
     end(&readings);
 }
 
-/* Of another node: known by what it wrote last. */
 static void test_a_phase_is_within_the_one_around_it(void **state)
 {
     (void)state;
@@ -189,6 +188,7 @@ static void test_a_phase_is_within_the_one_around_it(void **state)
     end(&readings);
 }
 
+/* Of another node: known by what it wrote last. */
 static void test_a_file_that_was_not_written_since(void **state)
 {
     (void)state;
