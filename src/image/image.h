@@ -31,7 +31,7 @@
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
 #define LP_IMAGE_MAGIC "LPIMAGE"
-#define LP_IMAGE_VERSION 5u
+#define LP_IMAGE_VERSION 6u
 
 #define LP_LINE 64u
 #define LP_STACK_DEPTH 32u
@@ -199,10 +199,11 @@ enum lp_image_lock { LP_LOCK_OWNER = 0, LP_LOCK_ADOPTER = 1 };
 
 /* At offset 0. Identity is written before the file gets a name and never changes. */
 struct lp_header {
-    /* Up to run_dir, and with struct lp_name, this is so in every version from 5 on: whose image it is can be told by all. */
+    /* Up to folder, and with struct lp_name, this is so in every version from 6 on: whose image it is can be told by all. */
     char magic[8];
     uint32_t version, layout;                       /* layout: checksum of the sizes above */
     _Atomic uint64_t run_dir_device, run_dir_inode; /* of run_dir as the owner last found it; 0: not yet */
+    _Atomic uint64_t run_dir_id;                    /* its directory_id; 0: none, or not yet */
     lp_ref run_dir;                                 /* name: absolute path */
     lp_ref folder;                                  /* name: "workers/<host>" below it */
     uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
@@ -250,7 +251,8 @@ static_assert(sizeof(struct lp_ring) == LP_LINE, "layout");
 static_assert(sizeof(struct lp_header) <= 1024, "layout");
 static_assert(offsetof(struct lp_header, version) == 8 && offsetof(struct lp_header, layout) == 12 &&
                   offsetof(struct lp_header, run_dir_device) == 16 && offsetof(struct lp_header, run_dir_inode) == 24 &&
-                  offsetof(struct lp_header, run_dir) == 32 && offsetof(struct lp_name, bytes) == 8,
+                  offsetof(struct lp_header, run_dir_id) == 32 && offsetof(struct lp_header, run_dir) == 40 &&
+                  offsetof(struct lp_name, bytes) == 8,
               "of all versions");
 static_assert(LP_APART % LP_LINE == 0, "layout");
 static_assert(LP_TROUBLE_KINDS <= LP_TROUBLES, "layout");

@@ -14,7 +14,7 @@
 #define PATIENCE_NS 50000
 #define LARGEST_IMAGE (1u << 30)
 #define COPY_TRIES 16
-#define FIRST_KNOWN_VERSION 5u /* of which the beginning of the header is that of ours */
+#define FIRST_KNOWN_VERSION 6u /* of which the beginning of the header is that of ours */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 

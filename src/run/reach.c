@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,6 +18,8 @@ struct answer {
     int error;
     dev_t device;
     ino_t inode;
+    bool id_known;
+    uint64_t id;
 };
 
 /* More than stat() asks, which may be answered from what this machine remembers. */
@@ -25,15 +28,19 @@ static struct answer ask(const char *path)
     struct stat st;
     struct statfs system;
     char entries[4096];
+    struct answer answer = {0};
     if (stat(path, &st) != 0)
         return (struct answer){.error = errno};
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fstatfs(fd, &system);
         (void)syscall(SYS_getdents64, fd, entries, sizeof entries);
+        answer.id_known = lp_directory_id_read(&answer.id, fd);
         close(fd);
     }
-    return (struct answer){.device = st.st_dev, .inode = st.st_ino};
+    answer.device = st.st_dev;
+    answer.inode = st.st_ino;
+    return answer;
 }
 
 /* Holds nothing of the program's: others may wait for the end of its output, and of its terminal's. */
@@ -125,5 +132,7 @@ enum lp_reach lp_run_reach(struct lp_run_place *place, const char *run_dir)
         return is_missing(answer.error) ? LP_REACH_MISSING : LP_REACH_FAILED;
     place->device = answer.device;
     place->inode = answer.inode;
+    place->id_known = answer.id_known;
+    place->id = answer.id;
     return LP_REACH_FOUND;
 }

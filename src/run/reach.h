@@ -7,7 +7,7 @@
 #ifndef LP_RUN_REACH_H
 #define LP_RUN_REACH_H
 
-#include "worker/walk.h"
+#include "worker/place.h"
 
 enum lp_reach {
     LP_REACH_FOUND,

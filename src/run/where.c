@@ -16,7 +16,7 @@
 #include "run/room.h"
 #include "run/text.h"
 #include "worker/adopt.h"
-#include "worker/walk.h"
+#include "worker/place.h"
 
 #define BETWEEN_LOOKS_NS 30000000u
 #define MOSTLY 0.75 /* a running thread's CPU time is behind by a tick: nearer to the ends nothing can be told */

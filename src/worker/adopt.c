@@ -13,6 +13,7 @@
 #include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/owner.h"
+#include "worker/place.h"
 #include "worker/publish.h"
 #include "worker/samples.h"
 #include "worker/walk.h"
@@ -31,17 +32,16 @@ struct adopting {
     size_t adopted;
 };
 
-/* Where a dead worker's file belongs. */
+/* Where in the run directory a dead worker's file belongs. */
 struct place {
-    char run_dir[PATH_MAX], folder[300], worker[256];
+    char folder[300], worker[256];
 };
 
 static bool find_place(struct place *place, const struct lp_view *view, const char *file)
 {
     const struct lp_header *header = lp_view_header(view);
     static const char above[] = "workers/";
-    if (!lp_view_text(view, header->run_dir, place->run_dir, sizeof place->run_dir) || place->run_dir[0] != '/' ||
-        !lp_view_text(view, header->folder, place->folder, sizeof place->folder) ||
+    if (!lp_view_text(view, header->folder, place->folder, sizeof place->folder) ||
         !lp_image_worker(view, file, place->worker, sizeof place->worker))
         return false;
     const char *host = place->folder + sizeof above - 1;
@@ -82,12 +82,12 @@ static void note_lost_samples(const struct lp_view *view)
         atomic_fetch_add(&header->troubles[LP_TROUBLE_FAILED_SAMPLES], 1);
 }
 
-static bool write_out(const struct lp_view *view, const char *file)
+static bool write_out(const struct lp_view *view, const char *file, const char *run_dir)
 {
     struct place place;
     if (!find_place(&place, view, file))
         return false;
-    int folder = lp_publish_open(place.run_dir, place.folder, true);
+    int folder = lp_publish_open(run_dir, place.folder, true, NULL);
     if (folder < 0)
         return false;
     struct lp_stamp seen = lp_owner_seen(view, false);
@@ -97,7 +97,7 @@ static bool write_out(const struct lp_view *view, const char *file)
                 lp_publish(folder, place.worker, LP_PUBLISH_ADOPTER, view, &seen, LP_OWNER_GONE) == 0;
     if (done) {
         lp_publish_clean(folder, place.worker, LP_PUBLISH_OWNER);
-        lp_metadata_clean(place.run_dir, place.worker);
+        lp_metadata_clean(run_dir, place.worker);
     }
     close(folder);
     return done;
@@ -121,14 +121,6 @@ static bool may_be_asked(const struct adopting *adopting, const struct lp_header
     return adopting->have_run_dir && GET(header->run_dir_device) == adopting->run_dir.device;
 }
 
-static bool run_dir_is_gone(const struct lp_view *view)
-{
-    struct stat st;
-    char path[PATH_MAX];
-    return !lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) ||
-           (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR));
-}
-
 static bool is_ours(const struct adopting *adopting, const struct lp_view *view)
 {
     return adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
@@ -150,18 +142,30 @@ static bool concerns_us(const struct adopting *adopting, const struct lp_header 
     return ours;
 }
 
+/* Another run's directory, where the image says that it is. */
+static enum found { FOUND, GONE, OUT_OF_REACH } find_run_dir(struct lp_run_place *run_dir, const struct lp_view *view)
+{
+    char path[PATH_MAX];
+    if (!lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) || path[0] != '/')
+        return GONE;
+    if (!lp_run_place_find(run_dir, path))
+        return errno == ENOENT || errno == ENOTDIR ? GONE : OUT_OF_REACH;
+    return lp_image_belongs(view, run_dir) ? FOUND : GONE; /* another one of that name */
+}
+
 /* With the adopter's lock held. */
 static void settle(struct adopting *adopting, const struct lp_image_file *file, const struct lp_view *view)
 {
+    struct lp_run_place other;
     bool ours = is_ours(adopting, view);
     uint64_t silence_ns = silent_ns(lp_view_header(view));
     if (!ours &&
         (!adopting->wanted->abandoned || silence_ns < HOUR_NS || !may_be_asked(adopting, lp_view_header(view))))
         return;
-    if (!ours && run_dir_is_gone(view)) {
-        if (silence_ns / SECOND_NS > DAY_S)
-            unlinkat(file->folder, file->name, 0);
-    } else if (write_out(view, file->name)) {
+    enum found found = ours ? FOUND : find_run_dir(&other, view);
+    if (found == GONE && silence_ns / SECOND_NS > DAY_S)
+        unlinkat(file->folder, file->name, 0);
+    if (found == FOUND && write_out(view, file->name, ours ? adopting->run_dir.path : other.path)) {
         unlinkat(file->folder, file->name, 0);
         adopting->adopted++;
     }

@@ -242,6 +242,7 @@ int lp_worker_put_facts(struct lp_worker *worker)
     header->index = worker->has_index ? (int64_t)worker->index : -1;
     atomic_store(&header->run_dir_device, worker->run_dir_device);
     atomic_store(&header->run_dir_inode, worker->run_dir_inode);
+    atomic_store(&header->run_dir_id, worker->run_dir_id);
     header->snapshot_ns = worker->snapshot_ns;
     header->measure_cpu = worker->recorder.measure_cpu;
     lp_image_beat(&worker->recorder.image, &worker->started);

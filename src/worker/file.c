@@ -41,25 +41,29 @@ static const char *below_run_dir(const struct lp_worker *worker)
     return worker->folder + strlen(worker->run_dir) + 1;
 }
 
-/* Of a directory that is made anew, the inode is another. */
-static void note_run_dir(struct lp_worker *worker)
+void lp_worker_note_run_dir(struct lp_worker *worker, const struct stat *run_dir)
 {
-    struct stat st;
     struct lp_header *header = lp_image_header(&worker->recorder.image);
-    if (stat(worker->run_dir, &st) != 0)
-        return;
-    worker->run_dir_device = st.st_dev;
-    worker->run_dir_inode = st.st_ino;
+    worker->run_dir_device = run_dir->st_dev;
+    worker->run_dir_inode = run_dir->st_ino;
+    worker->run_dir_changed = run_dir->st_mtim;
     atomic_store(&header->run_dir_device, worker->run_dir_device);
     atomic_store(&header->run_dir_inode, worker->run_dir_inode);
+}
+
+/* Else it may be another directory, which somebody has made in the place of the old one. */
+static bool is_as_noted(const struct lp_worker *worker, const struct stat *run_dir)
+{
+    return run_dir->st_dev == worker->run_dir_device && run_dir->st_ino == worker->run_dir_inode &&
+           run_dir->st_mtim.tv_sec == worker->run_dir_changed.tv_sec &&
+           run_dir->st_mtim.tv_nsec == worker->run_dir_changed.tv_nsec;
 }
 
 int lp_worker_make_folder(struct lp_worker *worker)
 {
     if (make_folders(worker->run_dir) != 0)
         return -1;
-    note_run_dir(worker);
-    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), true);
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), true, NULL);
     if (folder < 0) /* no descriptor is left, which may change: the first write makes it */
         return errno == EMFILE || errno == ENFILE ? 0 : -1;
     int failed = faccessat(folder, ".", W_OK | X_OK, AT_EACCESS);
@@ -72,10 +76,13 @@ int lp_worker_make_folder(struct lp_worker *worker)
 /* The folder open for use; made anew if somebody removed it. */
 static int open_folder(struct lp_worker *worker)
 {
-    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
+    struct stat run_dir;
+    int folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false, &run_dir);
+    if (folder >= 0 && !is_as_noted(worker, &run_dir))
+        worker->listed = false; /* which is seen to after the write */
     if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
         lp_metadata_add(worker);
-        folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false);
+        folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false, NULL);
     }
     return folder;
 }
@@ -146,7 +153,7 @@ int lp_worker_write_locked(struct lp_worker *worker)
     take_memory(worker);
     int failed = write_file(worker);
     int why = errno;
-    if (!failed && !worker->listed) /* there was no room, or no descriptor, when it was opened */
+    if (!failed && !worker->listed) /* or there was no room, or no descriptor, when it was opened */
         lp_metadata_add(worker);
     errno = why;
     return failed;

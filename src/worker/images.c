@@ -7,6 +7,7 @@
 
 #include "worker/document.h"
 #include "worker/owner.h"
+#include "worker/place.h"
 #include "worker/walk.h"
 
 struct search {

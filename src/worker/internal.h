@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/compiler.h"
@@ -69,9 +70,11 @@ struct lp_worker {
     /* Fixed for the life of a process; made anew in a forked child. */
     struct lp_identity identity;
     char name[LP_FILE_NAME_BYTES];
-    char *folder;                           /* Owned: <run_dir>/workers/<host> */
-    char *path;                             /* Owned: <folder>/<name>.json */
-    uint64_t run_dir_device, run_dir_inode; /* as last found; 0: not yet. Guarded by flush, but at opening. */
+    char *folder; /* Owned: <run_dir>/workers/<host> */
+    char *path;   /* Owned: <folder>/<name>.json */
+    /* As last found; 0: not yet. Guarded by flush, but at opening. */
+    uint64_t run_dir_device, run_dir_inode, run_dir_id;
+    struct timespec run_dir_changed; /* mtime */
     struct lp_stamp started;
     struct lp_sampler sampler; /* the keeper's own */
     struct lp_gpu_watch *gpus; /* Owned; NULL: none. The keeper's own, or of who has stopped it. */
@@ -103,6 +106,8 @@ void lp_emit_stamp(struct lp_emit *emit, const char *key, const struct lp_stamp 
 
 /* file.c */
 int lp_worker_make_folder(struct lp_worker *worker);
+/* Notes which directory that is. With flush held, but at opening. Async-signal-safe. */
+void lp_worker_note_run_dir(struct lp_worker *worker, const struct stat *run_dir);
 /* Writes the document to the worker's file; 0, or -1 with errno set. With flush held. */
 int lp_worker_write_locked(struct lp_worker *worker);
 int lp_worker_flush(struct lp_worker *worker);
@@ -112,7 +117,7 @@ void lp_worker_try_flush(struct lp_worker *worker);
 void lp_worker_file_samples(struct lp_worker *worker);
 
 /* metadata.c */
-/* Adds this run's entry to metadata.json if it has none. Best effort: 0, or -1 with errno set. With flush held, but at
+/* Adds this run's entry to metadata.json if it has none, and notes which directory it is in. Best effort: 0, or -1 with errno set. With flush held, but at
    opening. */
 int lp_metadata_add(struct lp_worker *worker);
 /* Adds the provenance, a JSON value, to the run's entry unless it has one. 0, or -1 with errno set; waits half a second for

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <lineprofiler.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@
 #include <unistd.h>
 
 #include "worker/internal.h"
+#include "worker/place.h"
 #include "worker/publish.h"
+#include "worker/run_id.h"
 
 #define LOCK "metadata.json.lock"
 #define LARGEST_METADATA (16 << 20)
@@ -26,7 +29,9 @@
 #define STALE_TRIES 40
 #define DESCRIBE_TRIES 10
 
-static const char opening[] = "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n";
+#define OPENING "{\"format\":\"lineprofiler-metadata\",\"version\":1,"
+#define RUNS "\"runs\":{\n"
+
 static const char ending[] = "\n}}\n";
 
 static void emit_line(struct lp_emit *emit, const struct lp_worker *worker)
@@ -80,12 +85,23 @@ static const char *line_of_run(const char *text, const char *key)
     return found;
 }
 
+/* Where the first line begins; 0 if this is not a file as we write it. */
+static size_t start_of_lines(const char *text)
+{
+    static const char id[] = "\"directory_id\":\"";
+    size_t at = sizeof OPENING - 1, of_id = sizeof id - 1 + LP_DIRECTORY_ID_DIGITS + sizeof "\"," - 1;
+    if (strncmp(text, OPENING, at) != 0)
+        return 0;
+    if (strncmp(text + at, id, sizeof id - 1) == 0 && memchr(text + at, ',', of_id) == text + at + of_id - 1)
+        at += of_id;
+    return strncmp(text + at, RUNS, sizeof RUNS - 1) == 0 ? at + sizeof RUNS - 1 : 0;
+}
+
 /* Where the next line goes: the end of the last one; 0 if this is not a file as we write it. */
 static size_t end_of_lines(const char *text, size_t len)
 {
-    size_t tail = sizeof ending - 1;
-    if (len < sizeof opening - 1 + tail || memcmp(text, opening, sizeof opening - 1) != 0 ||
-        memcmp(text + len - tail, ending, tail) != 0)
+    size_t start = start_of_lines(text), tail = sizeof ending - 1;
+    if (start == 0 || len < start + tail || memcmp(text + len - tail, ending, tail) != 0)
         return 0;
     return len - tail;
 }
@@ -155,40 +171,58 @@ static char *key_of(const char *run_id)
     return NULL;
 }
 
-static int add_line(int folder, const struct lp_worker *worker, const char *kept, size_t kept_len)
+static uint64_t random_id(void)
 {
+    uint64_t id = (uint64_t)lp_random_bits() << 32 | lp_random_bits();
+    return id ? id : 1;
+}
+
+/* kept: the lines so far. */
+static int add_line(int folder, const struct lp_worker *worker, const struct part *kept, uint64_t id)
+{
+    char opening[128];
     struct lp_buffer line = {0};
     struct lp_emit emit;
+    int len = snprintf(opening, sizeof opening, OPENING "\"directory_id\":\"%0*" PRIx64 "\"," RUNS,
+                       LP_DIRECTORY_ID_DIGITS, id);
     lp_emit_init(&emit, lp_buffer_put, &line);
     emit_line(&emit, worker);
     int failed = lp_emit_end(&emit);
     if (!failed)
-        failed =
-            write_whole(folder, worker->name,
-                        (const struct part[]){{kept_len ? kept : opening, kept_len ? kept_len : sizeof opening - 1},
-                                              {",\n", kept_len ? 2 : 0},
-                                              {line.bytes, line.len},
-                                              {ending, sizeof ending - 1}},
-                        4);
+        failed = write_whole(folder, worker->name,
+                             (const struct part[]){{opening, (size_t)len},
+                                                   *kept,
+                                                   {",\n", kept->len ? 2 : 0},
+                                                   {line.bytes, line.len},
+                                                   {ending, sizeof ending - 1}},
+                             5);
     free(line.bytes);
     return failed;
 }
 
-/* *added: whether it was not there yet. */
-static int add_locked(int folder, const struct lp_worker *worker, bool *added)
+/* What lp_metadata_add finds, or makes. */
+struct entry {
+    bool found, made;
+    uint64_t id; /* of the directory; 0: none */
+};
+
+static int add_locked(int folder, const struct lp_worker *worker, struct entry *entry)
 {
     size_t len = 0;
     int failed = -1;
     char *key = key_of(worker->run_id), *text = key ? read_whole(folder, &len) : NULL;
-    *added = false;
     if (key && text && line_of_run(text, key)) {
+        entry->id = lp_directory_id_in(text, len);
         failed = 0;
     } else if (key && (text || !errno)) {
-        size_t kept = text ? end_of_lines(text, len) : 0;
-        if (text && !kept) /* not ours, or damaged: kept beside, never overwritten */
+        size_t end = text ? end_of_lines(text, len) : 0, start = end ? start_of_lines(text) : 0;
+        entry->id = text ? lp_directory_id_in(text, len) : 0;
+        entry->id = entry->id ? entry->id : random_id();
+        if (text && !end) /* not ours, or damaged: kept beside, never overwritten */
             renameat(folder, "metadata.json", folder, "metadata.json.damaged");
-        failed = add_line(folder, worker, text, kept);
-        *added = failed == 0;
+        const struct part kept = {end ? text + start : "", end - start};
+        failed = add_line(folder, worker, &kept, entry->id);
+        entry->made = failed == 0;
     }
     int why = errno;
     free(text);
@@ -286,20 +320,22 @@ static bool take_over(int folder, const char *worker, struct stat *st)
     return is_lock(folder, st);
 }
 
-/* True without taking the lock if the run is there already, as it is for all workers but the first. */
-static bool known(int folder, const char *run_id)
+/* Without the lock: the run is there already for all workers but the first. */
+static void look_up(int folder, const char *run_id, struct entry *entry)
 {
     size_t len = 0;
     char *key = key_of(run_id), *text = key ? read_whole(folder, &len) : NULL;
-    bool found = text && line_of_run(text, key);
+    entry->found = text && line_of_run(text, key);
+    if (entry->found)
+        entry->id = lp_directory_id_in(text, len);
     free(text);
     free(key);
-    return found;
 }
 
-/* Takes the lock file, *lock being its identity; or finds, where added is given, that another worker of the run has added
+/* Takes the lock file, *lock being its identity; or finds, where entry is given, that another worker of the run has made
    it meanwhile. A lock that does not change for two seconds belongs to the dead. */
-static int take_lock(int folder, const struct lp_metadata_place *place, struct stat *lock, int tries, bool *added)
+static int take_lock(int folder, const struct lp_metadata_place *place, struct stat *lock, int tries,
+                     struct entry *entry)
 {
     struct stat before = {0}, now;
     int unchanged = 0;
@@ -317,33 +353,45 @@ static int take_lock(int folder, const struct lp_metadata_place *place, struct s
                 return 0;
         }
         pause_a_little();
-        if (added && (*added = known(folder, place->run_id)))
+        if (entry)
+            look_up(folder, place->run_id, entry);
+        if (entry && entry->found)
             return 0;
     }
     errno = EBUSY;
     return -1;
 }
 
+static void note_id(struct lp_worker *worker, uint64_t id)
+{
+    worker->run_dir_id = id;
+    atomic_store(&lp_image_header(&worker->recorder.image)->run_dir_id, id);
+}
+
 int lp_metadata_add(struct lp_worker *worker)
 {
-    struct stat lock;
-    bool added, by_us = false;
+    struct stat lock, run_dir;
+    struct entry entry = {0};
     worker->listed = false;
     int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
+    if (fstat(folder, &run_dir) == 0)
+        lp_worker_note_run_dir(worker, &run_dir);
     int failed = 0;
     const struct lp_metadata_place place = {worker->run_dir, worker->run_id, worker->name};
-    added = known(folder, worker->run_id);
-    if (!added)
-        failed = take_lock(folder, &place, &lock, LOCK_TRIES, &added);
-    if (!added && !failed) {
-        failed = add_locked(folder, worker, &by_us);
+    look_up(folder, worker->run_id, &entry);
+    if (!entry.found)
+        failed = take_lock(folder, &place, &lock, LOCK_TRIES, &entry);
+    if (!entry.found && !failed) {
+        failed = add_locked(folder, worker, &entry);
         release_lock(folder, &lock);
     }
-    if (by_us)
-        lp_describe_want(worker);
     int why = errno;
+    if (entry.made)
+        lp_describe_want(worker);
+    if (!failed)
+        note_id(worker, entry.id);
     close(folder);
     worker->listed = !failed || why == EBUSY; /* who waited for the lock in vain does not wait at each write */
     errno = why;

@@ -79,10 +79,12 @@ static int open_part(int folder, const char *part, bool make)
     return open_no_link(folder, part);
 }
 
-int lp_publish_open(const char *run_dir, const char *below, bool make)
+int lp_publish_open(const char *run_dir, const char *below, bool make, struct stat *st)
 {
     char part[256];
     int folder = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && st && fstat(folder, st) != 0)
+        *st = (struct stat){0};
     while (folder >= 0 && *below && (below = next_part(below, part, sizeof part))) {
         int inner = open_part(folder, part, make);
         int why = errno;

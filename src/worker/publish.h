@@ -8,13 +8,15 @@
 #ifndef LP_WORKER_PUBLISH_H
 #define LP_WORKER_PUBLISH_H
 
+#include <sys/stat.h>
+
 #include "worker/document.h"
 
 enum lp_publisher { LP_PUBLISH_OWNER, LP_PUBLISH_ADOPTER };
 
 /* Opens the folder `below` ("workers/<host>") of a run directory, which is made if need be and asked for; -1 with errno
-   set. */
-int lp_publish_open(const char *run_dir, const char *below, bool make);
+   set. Of the run directory *st is filled in, if it is given and there. */
+int lp_publish_open(const char *run_dir, const char *below, bool make, struct stat *st);
 /* Writes <worker>.json in the folder; 0, or -1 with errno set. */
 int lp_publish(int folder, const char *worker, enum lp_publisher publisher, const struct lp_view *view,
                const struct lp_stamp *written, enum lp_document_owner owner);

@@ -12,6 +12,7 @@
 #include "process/other.h"
 #include "process/stamp.h"
 #include "worker/owner.h"
+#include "worker/place.h"
 #include "worker/walk.h"
 
 #define CHUNK_BYTES 65536u

@@ -205,6 +205,40 @@ static void test_a_damaged_file_is_kept_beside(void **state)
     free(beside);
 }
 
+static const char *directory_id(const json_t *root)
+{
+    const char *id = text_at(root, "directory_id");
+    assert_int_equal(strspn(id, "0123456789abcdef"), 16);
+    assert_int_equal(strlen(id), 16);
+    return id;
+}
+
+/* By it images know their directory: a file that is mended must not part them from it. */
+static void test_the_directory_keeps_its_id(void **state)
+{
+    static const char older[] = "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n\"old\":{}\n}}\n";
+    char id[17];
+    (void)state;
+    lp_worker_free(open_run("r"));
+    json_t *root = metadata();
+    snprintf(id, sizeof id, "%s", directory_id(root));
+    json_decref(root);
+    assert_int_equal(truncate(path, 120), 0);
+    for (int i = 0; i < 2; i++) {
+        lp_worker_free(open_run(i == 0 ? "s" : "t"));
+        root = metadata();
+        assert_string_equal(directory_id(root), id);
+        assert_int_equal(runs_in(root), i + 1);
+        json_decref(root);
+    }
+    file_write(path, older, sizeof older - 1); /* that has none gets one with the next run */
+    lp_worker_free(open_run("r"));
+    root = metadata();
+    assert_string_not_equal(directory_id(root), id);
+    assert_int_equal(runs_in(root), 2);
+    json_decref(root);
+}
+
 /* A run id inside another's line is no entry of its own. */
 static void test_a_run_is_known_by_its_key_only(void **state)
 {
@@ -325,6 +359,7 @@ int main(void)
         in_folder(test_sixteen_workers_behind_a_dead_lock),
         in_folder(test_a_lock_that_cannot_be_made),
         in_folder(test_a_damaged_file_is_kept_beside),
+        in_folder(test_the_directory_keeps_its_id),
         in_folder(test_a_run_is_known_by_its_key_only),
         in_folder(test_no_symlink_is_followed),
         in_folder(test_a_note_goes_to_its_run_and_the_first_one_stays),

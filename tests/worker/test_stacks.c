@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "worker/place.h"
 #include "worker/stacks.h"
-#include "worker/walk.h"
 
 /* ---- what is read ------------------------------------------------------------------------ */
 
