@@ -47,7 +47,7 @@ struct lp_analysis_phase {
     double mean_ns;                   /* Per ended entry; like the quantiles NaN as long as none ended. */
     double p50_ns, p95_ns, p99_ns;
     double gpu_mean_ns, gpu_p50_ns, gpu_p99_ns; /* Per entry whose device time is known; NaN without any. */
-    bool self_estimated;                        /* Sampled itself, or a child of it is. */
+    bool self_estimated; /* Sampled itself, or a child of it is, or what went on beyond the end of one in it. */
 };
 
 /* One counter of one phase. */

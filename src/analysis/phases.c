@@ -75,16 +75,15 @@ static int flatten_tree(struct flattener *flat, const struct lp_run_phase *root)
     return error;
 }
 
-/* Time of a child beyond its parent's end is in no parent, so it adds to what the top level holds.
-   An estimated child may come to more than the parent that was measured around it; a whole is never
-   less than its parts. */
+/* Each moment is in one phase's self time, also of a child that went on beyond the end of all around it. An estimated child
+   may come to more than the parent that was measured around it; a whole is never less than its parts. */
 static uint64_t wall_of_all(const struct lp_analysis_role *figures)
 {
     uint64_t inclusive_ns = 0, self_ns = 0;
     for (size_t i = 0; i < figures->n_phases; i++) {
         const struct lp_run_phase *phase = figures->phases[i].phase;
         bool top = figures->phases[i].parent == LP_ANALYSIS_NONE;
-        inclusive_ns = lp_analysis_add(inclusive_ns, top ? phase->wall_ns : phase->late_wall_ns);
+        inclusive_ns = lp_analysis_add(inclusive_ns, top ? phase->wall_ns : 0);
         self_ns = lp_analysis_add(self_ns, lp_run_phase_self_ns(phase));
     }
     return inclusive_ns > self_ns ? inclusive_ns : self_ns;
@@ -168,6 +167,16 @@ static void measure_shares(const struct lp_analysis_role *role, struct lp_analys
                                                   (double)role->phases[figures->parent].phase->wall_ns);
 }
 
+/* What goes on beyond its parent's end is in the self time of no phase further out, either. */
+static void mark_around(struct lp_analysis_role *role, size_t inner)
+{
+    const struct lp_run_phase *phase = role->phases[inner].phase;
+    if (!phase->estimated || phase->late_wall_ns == 0)
+        return;
+    for (size_t i = role->phases[inner].parent; i != LP_ANALYSIS_NONE; i = role->phases[i].parent)
+        role->phases[i].self_estimated = true;
+}
+
 void lp_analysis_measure(struct lp_analysis_role *role)
 {
     for (size_t i = 0; i < role->n_phases; i++) {
@@ -184,6 +193,8 @@ void lp_analysis_measure(struct lp_analysis_role *role)
         role->cpu_missing |= !phase->cpu_known;
         role->wait_explained |= figures->blocked_share > 0 || figures->preempted_share > 0;
     }
+    for (size_t i = 0; i < role->n_phases; i++)
+        mark_around(role, i);
 }
 
 struct lp_analysis_counter lp_analysis_counter(const struct lp_run_phase *phase, const struct lp_run_counter *counter)

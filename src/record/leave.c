@@ -17,13 +17,58 @@ struct ending {
     bool cpu_known;
 };
 
-/* What of a child that is still open lies before the end of its parent. */
-static uint64_t open_child_part(const struct lp_thread *thread, const struct lp_frame *child, uint64_t end_ns)
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 {
-    uint64_t start_ns = LP_GET(child->start_wall_ns);
-    if (LP_GET(child->state) != LP_FRAME_OPEN || start_ns >= end_ns)
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* What a part of an entry stands for in one around it, with others between that may be sampled too. */
+static uint64_t share_in(struct lp_node *around, const struct lp_node *inner, uint64_t from_ns, uint64_t end_ns)
+{
+    uint32_t stride = LP_GET(inner->core.stride), stride_around = LP_GET(around->core.stride);
+    if (from_ns >= end_ns)
         return 0;
-    return lp_share_of_sampled(lp_image_at(&thread->recorder->image, LP_GET(child->node)), end_ns - start_ns);
+    stride = (stride ? stride : 1) / (stride_around ? stride_around : 1);
+    if (stride <= 1)
+        return end_ns - from_ns;
+    LP_SET(around->sampled_below, 1);
+    return lp_share_of_sampled(stride, end_ns - from_ns);
+}
+
+static struct lp_node *node_at(const struct lp_thread *thread, const struct lp_stack *stack, uint32_t index)
+{
+    return lp_image_at(&thread->recorder->image, LP_GET(stack->frames[index].node));
+}
+
+/* What of an entry that ends is covered by what stays open inside of it: by the first such, once those between have ended. */
+static uint64_t open_inside(const struct lp_thread *thread, const struct lp_stack *stack, uint32_t index,
+                            uint64_t end_ns)
+{
+    uint64_t from_ns = 0;
+    for (uint32_t i = index + 1; i < LP_GET(stack->depth); i++) {
+        const struct lp_frame *inner = &stack->frames[i];
+        if (LP_GET(inner->state) == LP_FRAME_OPEN)
+            return share_in(node_at(thread, stack, index), node_at(thread, stack, i),
+                            later(from_ns, LP_GET(inner->start_wall_ns)), end_ns);
+        from_ns = later(from_ns, LP_GET(inner->end_wall_ns));
+    }
+    return 0;
+}
+
+/* What an entry that ends covers of the nearest one around it that is open still. What lies before the ends of those between
+   is theirs, and was added to them, and by them, when they ended. */
+static void cover_around(const struct lp_thread *thread, struct lp_stack *stack, uint32_t index, uint64_t end_ns)
+{
+    uint64_t from_ns = LP_GET(stack->frames[index].start_wall_ns);
+    for (uint32_t i = index; i-- > 0;) {
+        struct lp_frame *around = &stack->frames[i];
+        if (LP_GET(around->state) == LP_FRAME_OPEN) {
+            LP_ADD(around->child_wall_ns,
+                   share_in(node_at(thread, stack, i), node_at(thread, stack, index), from_ns, end_ns));
+            return;
+        }
+        from_ns = later(from_ns, LP_GET(around->end_wall_ns));
+    }
 }
 
 static void add_cpu(struct lp_core *core, const struct lp_frame *frame, struct ending end, uint64_t wall_ns)
@@ -41,8 +86,7 @@ static void close_frame(struct lp_thread *thread, struct lp_stack *stack, uint32
     uint64_t wall_ns = end.wall_ns - LP_GET(frame->start_wall_ns);
     uint64_t late_ns = late_part(frame, index > 0, end.wall_ns);
     uint64_t child_ns = LP_GET(frame->child_wall_ns);
-    if (index + 1 < LP_GET(stack->depth))
-        child_ns += open_child_part(thread, &frame[1], end.wall_ns);
+    child_ns += open_inside(thread, stack, index, end.wall_ns);
     lp_core_begin(&node->core);
     LP_SET(frame->end_wall_ns, end.wall_ns);
     LP_SET(frame->state, LP_FRAME_ENDED);
@@ -54,8 +98,7 @@ static void close_frame(struct lp_thread *thread, struct lp_stack *stack, uint32
     LP_ADD(node->core.late_wall_ns, late_ns);
     lp_core_end(&node->core);
     lp_hist_add(thread, node, wall_ns);
-    if (index > 0 && LP_GET(frame[-1].state) == LP_FRAME_OPEN)
-        lp_frame_cover(&frame[-1], node, wall_ns);
+    cover_around(thread, stack, index, end.wall_ns);
 }
 
 /* Drops ended frames from the top. */

@@ -7,8 +7,8 @@
  * compare), find the node (one compare with the child entered last), read the clock, write one frame or one line.
  *
  * lp_record_enter hands out an entry; lp_record_leave closes exactly that entry, also out of order: an entry that ends under open
- * children keeps its frame, marked as ended, until they have gone. What a child runs on beyond its parent's end is
- * counted as late, so that self times and roots still add up.
+ * children keeps its frame, marked as ended, until they have gone. What a child runs on beyond its parent's end is counted
+ * as late, and covers the nearest phase around that is open still: so each moment is in one phase's self time.
  *
  * Entries nest on a strand: that of their thread, or that of the task which runs on it. The room above tells which task
  * runs (lp_thread_run); nothing here knows how tasks come about. An exit on another thread posts its time to the entry,
@@ -236,7 +236,7 @@ LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);
 LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
 /* What a measured entry stands for; at most LP_SHARE_LIMIT_NS, so that sums of many stay numbers. */
 #define LP_SHARE_LIMIT_NS (UINT64_MAX >> 8) /* two years */
-LP_NOINLINE uint64_t lp_share_of_sampled(const struct lp_node *node, uint64_t wall_ns);
+LP_NOINLINE uint64_t lp_share_of_sampled(uint32_t stride, uint64_t wall_ns);
 
 /* Strands. On their thread, all of them. */
 
@@ -341,7 +341,7 @@ LP_ALWAYS_INLINE void lp_hist_add(struct lp_thread *thread, struct lp_node *node
 LP_ALWAYS_INLINE void lp_frame_cover(struct lp_frame *parent, const struct lp_node *child, uint64_t wall_ns)
 {
     if (LP_UNLIKELY(child->phase_id > LP_NAME_MASK))
-        wall_ns = lp_share_of_sampled(child, wall_ns);
+        wall_ns = lp_share_of_sampled(child->stride, wall_ns);
     LP_ADD(parent->child_wall_ns, wall_ns);
 }
 

@@ -1,10 +1,10 @@
 /* Sampled phases: one entry in so many is measured, and inside the others nothing is. */
 #include "record/record.h"
 
-uint64_t lp_share_of_sampled(const struct lp_node *node, uint64_t wall_ns)
+uint64_t lp_share_of_sampled(uint32_t stride, uint64_t wall_ns)
 {
     uint64_t share_ns;
-    if (__builtin_mul_overflow(wall_ns, node->stride, &share_ns) || share_ns > LP_SHARE_LIMIT_NS)
+    if (__builtin_mul_overflow(wall_ns, stride, &share_ns) || share_ns > LP_SHARE_LIMIT_NS)
         return LP_SHARE_LIMIT_NS;
     return share_ns;
 }

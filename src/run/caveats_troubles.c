@@ -15,7 +15,7 @@ static const struct trouble troubles[] = {
     {"clock_jumps", "clock", "jump of the wall clock", "jumps of the wall clock",
      "the machine was suspended or moved; phases open meanwhile may be too short or too long"},
     {"folded_depth", "troubles", "entry was nested too deep", "entries were nested too deep",
-     "its time is in the ancestor at the depth limit"},
+     "its time is in the phase around it; recursion, or phases that begin before the last one has ended"},
     {"folded_paths", "troubles", "entry found too many distinct paths", "entries found too many distinct paths",
      "its time is in the parent phase; use fixed names, and count() for what varies"},
     {"unnamed", "troubles", "entry had no name", "entries had no name",

@@ -335,6 +335,20 @@ static int check_root(const struct lp_run_record *record, struct lp_run_fault *f
     return 0;
 }
 
+/* In the times of the phases around: in all of them, if it went on beyond the end of its parent's entries. */
+static void note_estimate(struct lp_run_document *document, const struct lp_run_slot *slot,
+                          const struct lp_run_record *record)
+{
+    struct lp_run_record *around = &document->records[slot->nodes + record->parent];
+    if (record->stride <= 1)
+        return;
+    around->sampled_below = true;
+    while ((record->late_wall_ns || record->open_late_wall_ns) && around->depth > 0) {
+        around = &document->records[slot->nodes + around->parent];
+        around->sampled_below = true;
+    }
+}
+
 static int parse_node(struct lp_run_document *document, const struct lp_run_slot *slot, size_t index, json_t *node,
                       struct lp_run_fault *fault)
 {
@@ -346,7 +360,7 @@ static int parse_node(struct lp_run_document *document, const struct lp_run_slot
     if (index) {
         struct lp_run_record *parent = &document->records[slot->nodes + record.parent];
         record.depth = parent->depth + 1;
-        parent->sampled_below |= record.stride > 1;
+        note_estimate(document, slot, &record);
     }
     if (record.depth > LP_RUN_DEPTH_MAX)
         return lp_run_fault_set(fault, ": deeper than %d phases", LP_RUN_DEPTH_MAX);

@@ -147,6 +147,22 @@ static void add_root(struct lp_run_worker *worker, const struct lp_run_record *r
     worker->root_estimated |= record->stride > 1;
 }
 
+/* Time of a thread's phases beyond the ends of all around them: what they have of it, less what they cover of others. Not
+   to be had from estimates. */
+static uint64_t beyond_roots_ns(const struct lp_run_record *records, size_t n_records)
+{
+    uint64_t inner_ns = 0, covered_ns = 0;
+    bool late = false, estimated = false, saturated = false;
+    for (size_t i = 1; i < n_records; i++) {
+        struct lp_run_figures figures = lp_run_fold_record(&records[i]);
+        late |= figures.late_wall_ns > 0;
+        estimated |= records[i].stride > 1;
+        inner_ns = lp_run_sum(inner_ns, records[i].parent == 0 ? 0 : figures.wall_ns, &saturated);
+        covered_ns = lp_run_sum(covered_ns, figures.child_wall_ns, &saturated);
+    }
+    return late && !estimated && !saturated && inner_ns > covered_ns ? inner_ns - covered_ns : 0;
+}
+
 static void add_up(struct lp_run_worker *worker, const struct lp_run_document *document)
 {
     bool saturated = false;
@@ -159,6 +175,9 @@ static void add_up(struct lp_run_worker *worker, const struct lp_run_document *d
             if (records[j].parent == 0)
                 add_root(worker, &records[j]);
         }
+        uint64_t beyond_ns = beyond_roots_ns(records, slot->n_nodes);
+        worker->root_wall_ns = lp_run_sum(worker->root_wall_ns, beyond_ns, &saturated);
+        worker->root_nocpu_wall_ns = lp_run_sum(worker->root_nocpu_wall_ns, beyond_ns, &saturated);
     }
 }
 

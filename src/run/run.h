@@ -179,7 +179,9 @@ struct lp_run_worker {
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
     uint64_t calls;                              /* Entries that ended, of all its phases together. */
-    uint64_t root_wall_ns;                       /* Sum of its root phases' wall: the base of imbalance. */
+    /* Time inside of its phases, thread by thread: that of its root phases, and what others went on for beyond their ends.
+       The base of imbalance. */
+    uint64_t root_wall_ns;
     uint64_t root_cpu_ns, root_nocpu_wall_ns;
     bool root_cpu_known;                  /* As cpu_known of a phase. */
     bool calls_estimated, root_estimated; /* Sampled phases are among them. */

@@ -157,34 +157,51 @@ static uint64_t posted_end_ns(const struct lp_node *node, const struct open_entr
     return later(entry->end_wall_ns, least_ns);
 }
 
-/* What of an entry up to end_ns the one directly in it covers, while that is open. Once either has ended, a sampled one
-   stands for others too. */
-static uint64_t covered(const struct open_stacks *open, const struct open_entry *entry, const struct open_entry *below,
-                        uint64_t end_ns)
+/* How many entries of a node one measured entry stands for within one of a node around it. */
+static uint32_t stride_within(const struct lp_node *around, const struct lp_node *inner)
 {
-    const struct lp_node *node = lp_view_at(open->view, below->node, sizeof *node);
-    if (below->ended || below->serial == 0 || !node)
-        return 0;
-    if (below->posted && posted_end_ns(node, below) < end_ns)
-        end_ns = posted_end_ns(node, below);
-    uint64_t part_ns = since(below->start_wall_ns, end_ns);
-    return entry->posted || below->posted ? scaled(part_ns, node->stride) : part_ns;
+    uint32_t stride = GET(inner->core.stride), stride_around = GET(around->core.stride);
+    stride = (stride ? stride : 1) / (stride_around ? stride_around : 1);
+    return stride ? stride : 1;
+}
+
+/* What of an entry up to end_ns is covered by what is open inside of it: by the first such; by the next once that has ended,
+   which another thread may have done. Once either has ended, a sampled one stands for others too. As record/leave.c. */
+static uint64_t covered(const struct open_stacks *open, const struct open_entry *entry, const struct lp_node *around,
+                        const struct lp_stack *stack, uint32_t i, uint32_t depth, uint64_t end_ns)
+{
+    uint64_t covered_ns = 0, from_ns = 0;
+    while (++i < depth) {
+        struct open_entry inner = read_frame(&stack->frames[i], open->now_ns);
+        const struct lp_node *node = lp_view_at(open->view, inner.node, sizeof *node);
+        if (inner.ended) {
+            from_ns = later(from_ns, inner.end_wall_ns);
+            continue;
+        }
+        if (inner.serial == 0 || !node)
+            break;
+        uint64_t until_ns = inner.posted ? posted_end_ns(node, &inner) : end_ns;
+        uint64_t part_ns = since(later(from_ns, inner.start_wall_ns), until_ns < end_ns ? until_ns : end_ns);
+        covered_ns += entry->posted || inner.posted ? scaled(part_ns, stride_within(around, node)) : part_ns;
+        if (!inner.posted)
+            break;
+        from_ns = later(from_ns, until_ns);
+    }
+    return covered_ns;
 }
 
 static void add_open_entry(struct open_figures *figures, const struct open_stacks *open, const struct lp_node *node,
                            const struct lp_stack *stack, uint32_t i, uint32_t depth)
 {
     const struct lp_frame *frame = &stack->frames[i];
-    struct open_entry entry = read_frame(frame, open->now_ns), above = {0}, below = {0};
+    struct open_entry entry = read_frame(frame, open->now_ns), above = {0};
     if (i > 0)
         above = read_frame(&frame[-1], open->now_ns);
-    if (i + 1 < depth)
-        below = read_frame(&frame[1], open->now_ns);
     if (entry.ended || entry.serial == 0 || !lp_view_frame_holds(open->view, frame, entry.serial))
         return;
     uint64_t end_ns = entry.posted ? posted_end_ns(node, &entry) : open->now_ns;
     uint64_t wall_ns = since(entry.start_wall_ns, end_ns), late_ns = 0;
-    uint64_t child_ns = entry.child_wall_ns + covered(open, &entry, &below, end_ns);
+    uint64_t child_ns = entry.child_wall_ns + covered(open, &entry, node, stack, i, depth, end_ns);
     if (child_ns > wall_ns && !GET(node->sampled_below))
         child_ns = wall_ns; /* it was read a little later */
     if (above.ended || (above.serial && above.posted))

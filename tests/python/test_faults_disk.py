@@ -144,8 +144,10 @@ call, why, run_dir = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 profiler = Profiler(run_dir, snapshot_interval_s=0.01)
 with profiler.phase("a"):
     wait_until(lambda: flush_of(profiler.path))
-    # Else its file might meet the errors.
+    # Else its file might meet the errors, or be read once more.
     wait_until(lambda: "provenance" in Path(run_dir, "metadata.json").read_text())
+    old = flush_of(profiler.path)
+    wait_until(lambda: flush_of(profiler.path) > old + 2)
     old = flush_of(profiler.path)
     shim.faulty_begin(os.fsencode(os.path.realpath(run_dir)), call, why, 3)
     wait_until(lambda: failed(profiler) == 3 and not shim.faulty_left(call))

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-/* B8: a parent that ends before its child. What the child runs on is late, and counted once. */
+/* B8: a parent that ends before its child. What the child runs on is late, counted once, and no self time of who is around. */
 static void test_a_parent_may_end_first(void **state)
 {
     static struct recording recording;
@@ -31,7 +31,7 @@ static void test_a_parent_may_end_first(void **state)
     assert_int_equal(at_parent.child_wall_ns, at_child.wall_ns - at_child.late_wall_ns);
     assert_int_equal(figures_at(document, "top/next").calls, 1);
     assert_int_equal(figures_at(document, "top").child_wall_ns,
-                     at_parent.wall_ns + figures_at(document, "top/next").wall_ns);
+                     at_parent.wall_ns + at_child.late_wall_ns + figures_at(document, "top/next").wall_ns);
     json_decref(document);
     recording_close(&recording);
 }
@@ -53,17 +53,64 @@ static void test_an_entry_under_an_ended_parent_may_have_children(void **state)
     recording_close(&recording);
 }
 
-/* Whatever the order: self times, without what is late, are the roots' time, to the nanosecond. */
-static void test_any_order_adds_up(void **state)
+static uint64_t all_self_ns(const json_t *document)
+{
+    uint64_t self_ns = 0;
+    size_t i;
+    const json_t *node;
+    json_array_foreach(json_object_get(json_array_get(json_object_get(document, "threads"), 0), "nodes"), i, node)
+    {
+        self_ns += json_u64(node, "wall_ns", 0) - json_u64(node, "child_wall_ns", 0) +
+                   json_u64(node, "open_wall_ns", 0) - json_u64(node, "open_child_wall_ns", 0);
+    }
+    return self_ns;
+}
+
+/* Double buffering: each entry begins before the one before it has ended. With a phase around, none is late for it. */
+static void test_overlapping_entries_cover_what_is_around(void **state)
+{
+    static struct recording recording;
+    uint64_t seed = 11;
+    (void)state;
+    recording_open(&recording);
+    for (int round = 0; round < 3; round++) {
+        struct lp_entry top = enter(&recording, "top"), last = enter(&recording, "a");
+        for (int i = 0; i < 20; i++) {
+            burn_some(&seed);
+            struct lp_entry next = enter(&recording, i % 2 ? "a" : "b");
+            burn_some(&seed);
+            leave(&last);
+            last = next;
+            json_t *document = recording_document(&recording); /* in between */
+            struct figures at_top = figures_at(document, "top");
+            assert_int_equal(all_self_ns(document), at_top.wall_ns + at_top.open_wall_ns);
+            json_decref(document);
+        }
+        leave(&last);
+        leave(&top);
+    }
+    json_t *document = recording_document(&recording);
+    assert_document_adds_up(document);
+    assert_int_equal(all_self_ns(document), figures_at(document, "top").wall_ns);
+    assert_true(figures_at(document, "top/a/b").late_wall_ns > 0);
+    json_decref(document);
+    recording_close(&recording);
+}
+
+/* Whatever the order: self times are the roots' time, to the nanosecond, but for what is beyond the ends of all. */
+static void any_order(bool around)
 {
     static const char *const names[] = {"a", "b", "c"};
     static struct recording recording;
     uint64_t seed = 9, entered = 0;
-    (void)state;
     recording_open(&recording);
     for (int round = 0; round < 600; round++) {
-        struct lp_entry open[12];
+        struct lp_entry open[12], outer = {0};
         size_t n = 0;
+        if (around) {
+            outer = enter(&recording, "outer");
+            entered++;
+        }
         for (int step = 0; step < 60 || n > 0; step++) {
             bool in = step < 60 && n < 12 && (n == 0 || random_next(&seed) % 2);
             if (in) {
@@ -77,14 +124,21 @@ static void test_any_order_adds_up(void **state)
             burn_some(&seed);
             if (round % 30 == 0 && step % 9 == 0) {
                 json_t *document = recording_document(&recording);
+                struct figures at_outer = figures_at(document, "outer");
                 assert_document_adds_up(document);
+                if (around)
+                    assert_int_equal(all_self_ns(document), at_outer.wall_ns + at_outer.open_wall_ns);
                 json_decref(document);
             }
         }
+        if (around)
+            leave(&outer);
         assert_int_equal(atomic_load(&recording.recorder.threads->stack->depth), 0);
     }
     json_t *document = recording_document(&recording);
     assert_document_adds_up(document);
+    if (around)
+        assert_int_equal(all_self_ns(document), figures_at(document, "outer").wall_ns);
     uint64_t ended = 0;
     size_t i;
     const json_t *node;
@@ -100,6 +154,13 @@ static void test_any_order_adds_up(void **state)
     assert_int_equal(recording_trouble(&recording, LP_TROUBLE_FOREIGN_EXITS), 0);
     json_decref(document);
     recording_close(&recording);
+}
+
+static void test_any_order_adds_up(void **state)
+{
+    (void)state;
+    any_order(false);
+    any_order(true);
 }
 
 static void test_an_exit_happens_once(void **state)
@@ -269,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_parent_may_end_first),
         cmocka_unit_test(test_an_entry_under_an_ended_parent_may_have_children),
+        cmocka_unit_test(test_overlapping_entries_cover_what_is_around),
         cmocka_unit_test(test_any_order_adds_up),
         cmocka_unit_test(test_an_exit_happens_once),
         cmocka_unit_test(test_an_exit_on_another_thread_touches_nothing),

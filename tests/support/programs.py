@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any
 
 from hypothesis import strategies as st
-from reference import Entry, Figures, Path, Reference, Stack
+from reference import Entry, Reading, Reference, Stack
 
 Operation = list[Any]
 
@@ -47,8 +47,8 @@ class Expected:
         self.stacks = {"main": Stack("main")}
         self.holders: dict[int, Holder] = {}
         self.loose: dict[tuple[str, float], list[tuple[Stack, Entry | None]]] = {}
-        self.copies: list[dict[Path, Figures]] = []
-        self.final: dict[Path, Figures] | None = None
+        self.copies: list[Reading] = []
+        self.final: Reading | None = None
 
     def play(self, operations: list[Operation]) -> list[Any]:
         return [getattr(self, verb)(place, *rest) for verb, place, *rest in operations]
@@ -145,12 +145,12 @@ class Expected:
         return "" if self.final else "/".join(path)
 
     def snapshot(self, _place: str) -> None:
-        self.copies.append(self.reference.figures())
+        self.copies.append(self.reference.read())
 
     document = snapshot
 
     def close(self, _place: str) -> None:
-        self.final = self.final or self.reference.figures()
+        self.final = self.final or self.reference.read()
 
 
 class Draft:

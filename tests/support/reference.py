@@ -90,6 +90,15 @@ class Figures:
     strides: set[int] = field(default_factory=set)
 
 
+@dataclass
+class Reading:
+    """What stands at a moment."""
+
+    figures: dict[Path, Figures]
+    inside_ns: int
+    """For how long anything was open, all stacks together."""
+
+
 def bucket_of(ns: int) -> int:
     """Return the bucket of a duration: exact below 16 ns, else eight buckets an octave."""
     if ns < 16:
@@ -203,15 +212,37 @@ class Reference:
         return self.now_ns if entry.end_wall_ns is None else entry.end_wall_ns
 
     def _child_ns(self, entry: Entry) -> int:
-        """Return how much of an entry's time its children stand for."""
+        """Return how much of an entry's time others stand for: those directly in it, at any moment.
+
+        That is its children, and theirs once these have ended.
+        """
         covered_ns = 0
-        for child in self.entries:
-            if child.parent is entry:
-                both_open = entry.end_wall_ns is child.end_wall_ns is None
-                times = 1 if both_open else child.line[-1][1]
-                end_ns = min(self._end_ns(entry), self._end_ns(child))
-                covered_ns += times * (end_ns - child.start_wall_ns)
+        for inner in self.entries:
+            start_ns, around = inner.start_wall_ns, inner.parent
+            while around is not None and around is not entry:
+                start_ns = max(start_ns, self._end_ns(around))
+                around = around.parent
+            if around is not None:
+                both_open = entry.end_wall_ns is inner.end_wall_ns is None
+                times = 1 if both_open else inner.stands_for // entry.stands_for
+                end_ns = min(self._end_ns(entry), self._end_ns(inner))
+                covered_ns += times * max(0, end_ns - start_ns)
         return covered_ns
+
+    def read(self) -> Reading:
+        """Return all that stands now."""
+        return Reading(self.figures(), self._inside_ns())
+
+    def _inside_ns(self) -> int:
+        inside_ns = 0
+        for stack in {entry.stack for entry in self.entries}:
+            until_ns = 0
+            for entry in self.entries:  # in the order of their beginning
+                if entry.stack is stack:
+                    start_ns, end_ns = max(until_ns, entry.start_wall_ns), self._end_ns(entry)
+                    inside_ns += max(0, end_ns - start_ns)
+                    until_ns = max(until_ns, end_ns)
+        return inside_ns
 
     def _add(self, figures: Figures, entry: Entry) -> None:
         end_ns, child_ns = self._end_ns(entry), self._child_ns(entry)
