@@ -207,7 +207,9 @@ static int look_at(void *context, const struct lp_image_file *file)
 size_t lp_adopt(const struct lp_adoption *adoption)
 {
     struct adopting adopting = {.wanted = adoption, .pid = (uint64_t)getpid()};
-    adopting.have_run_dir = lp_run_place_find(&adopting.run_dir, adoption->run_dir);
+    adopting.have_run_dir =
+        (adoption->own && lp_run_place_noted(&adopting.run_dir, adoption->run_dir, adoption->own)) ||
+        lp_run_place_find(&adopting.run_dir, adoption->run_dir);
     lp_children_note();
     lp_images_walk(O_RDWR, look_at, &adopting);
     return adopting.adopted;

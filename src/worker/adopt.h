@@ -14,8 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "image/image.h"
+
 struct lp_adoption {
     const char *run_dir; /* whose dead are adopted */
+    /* Of an image of the caller's in that directory, which tells what need not be asked at each flush; may be NULL. */
+    const struct lp_header *own;
     /* Also images that nobody came for: of other run directories on the same file system, after an hour; of such that
        are no more, after a day, and unreadable ones, after a week, which are only removed. */
     bool abandoned;

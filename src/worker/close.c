@@ -37,8 +37,11 @@ static bool is_late(void *until_ns)
 static void adopt_dead(const struct lp_worker *worker)
 {
     uint64_t until_ns = lp_monotonic_ns() + ADOPTION_NS;
-    lp_adopt(&(struct lp_adoption){
-        .run_dir = worker->run_dir, .largest = LP_ADOPTS_AT_MOST, .stop = is_late, .context = &until_ns});
+    lp_adopt(&(struct lp_adoption){.run_dir = worker->run_dir,
+                                   .own = lp_image_header(&worker->recorder.image),
+                                   .largest = LP_ADOPTS_AT_MOST,
+                                   .stop = is_late,
+                                   .context = &until_ns});
 }
 
 /* An image whose file could not be written is the only copy: it stays for a reader. */

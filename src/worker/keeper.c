@@ -80,6 +80,7 @@ static bool is_needed(void *context)
 static void adopt(struct lp_worker *worker, bool abandoned)
 {
     lp_adopt(&(struct lp_adoption){.run_dir = worker->run_dir,
+                                   .own = lp_image_header(&worker->recorder.image),
                                    .abandoned = abandoned,
                                    .largest = LP_ADOPTS_AT_MOST,
                                    .stop = is_needed,

@@ -64,6 +64,17 @@ bool lp_run_place_name(struct lp_run_place *place, const char *run_dir)
     return true;
 }
 
+bool lp_run_place_noted(struct lp_run_place *place, const char *run_dir, const struct lp_header *own)
+{
+    if (atomic_load(&own->run_dir_inode) == 0 || !lp_run_place_name(place, run_dir))
+        return false;
+    place->device = atomic_load(&own->run_dir_device);
+    place->inode = atomic_load(&own->run_dir_inode);
+    place->id = atomic_load(&own->run_dir_id);
+    place->id_known = place->id != 0;
+    return true;
+}
+
 bool lp_run_place_find(struct lp_run_place *place, const char *run_dir)
 {
     struct stat st;

@@ -30,6 +30,8 @@ struct lp_run_place {
 
 /* False, with errno set, if there is no such directory. */
 bool lp_run_place_find(struct lp_run_place *place, const char *run_dir);
+/* As the owner of an image has last found it, asking no file system. False if it has not, or has no path. */
+bool lp_run_place_noted(struct lp_run_place *place, const char *run_dir, const struct lp_header *own);
 /* The path alone, asking no file system; false if there is no such path. */
 bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
 
