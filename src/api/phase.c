@@ -23,7 +23,8 @@ static __thread void *stream_in_use;
 static void explain_no_name(const char *text, size_t len)
 {
     if (lp_names_are_full())
-        lp_api_failed("no more than %u names: '%.*s' and every further one is counted in the phase around it; "
+        lp_api_failed("no more than %u names: '%.*s' and every further one is counted in the phase around it, at the "
+                      "top level in none; "
                       "give the phase a fixed name and count the varying part",
                       LP_NAMES_LIMIT - 1, (int)(len < 64 ? len : 64), text);
     else if (lp_name_kept_bytes(text, len) > LP_NAME_LIMIT)

@@ -536,8 +536,9 @@ int lpy_recorder_not_recorded(struct lpy_recorder *self)
         return -1;
     int status = PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
                                   "more than %u distinct phase paths: '%U' and every further one "
-                                  "is counted in the phase around it. Names built from data do "
-                                  "this; use a fixed name and count() for the varying part.",
+                                  "is counted in the phase around it, at the top level in "
+                                  "none. Names built from data do this; use a fixed name and "
+                                  "count() for the varying part.",
                                   LP_PATHS_LIMIT, joined);
     Py_DECREF(joined);
     return status;

@@ -6,8 +6,12 @@ struct trouble {
     const char *name; /* In the file. */
     const char *kind; /* Of the caveat. */
     const char *one, *many;
-    const char *meaning;
+    const char *meaning, *meaning_of_many; /* The latter NULL: one says both. */
 };
+
+/* Where the time of an entry is that found no node of its own. */
+#define IN_THE_PHASE_AROUND_IT "its time is in the phase around it, at the top level in none"
+#define IN_THE_PHASES_AROUND_THEM "their time is in the phases around them, at the top level in none"
 
 static const struct trouble troubles[] = {
     {"failed_flushes", "failed_flushes", "write failed", "writes failed",
@@ -15,23 +19,29 @@ static const struct trouble troubles[] = {
     {"clock_jumps", "clock", "jump of the wall clock", "jumps of the wall clock",
      "the machine was suspended or moved; phases open meanwhile may be too short or too long"},
     {"folded_depth", "troubles", "entry was nested too deep", "entries were nested too deep",
-     "its time is in the phase around it; recursion, or phases that begin before the last one has ended"},
+     "its time is in the phase around it; recursion, or phases that begin before the last one has ended",
+     "their time is in the phases around them; recursion, or phases that begin before the last one has ended"},
     {"folded_paths", "troubles", "entry found too many distinct paths", "entries found too many distinct paths",
-     "its time is in the parent phase; use fixed names, and count() for what varies"},
+     IN_THE_PHASE_AROUND_IT "; use fixed names, and count() for what varies",
+     IN_THE_PHASES_AROUND_THEM "; use fixed names, and count() for what varies"},
     {"unnamed", "troubles", "entry had no name", "entries had no name",
-     "NULL, empty, or refused by lp_intern() or lp_with(); the time is in the parent phase"},
+     "NULL, empty, or refused by lp_intern() or lp_with(); " IN_THE_PHASE_AROUND_IT,
+     "NULL, empty, or refused by lp_intern() or lp_with(); " IN_THE_PHASES_AROUND_THEM},
     {"refused_names", "troubles", "entry had a name that strict_names refuses",
-     "entries had names that strict_names refuses", "the time is in the parent phase; use fixed names"},
+     "entries had names that strict_names refuses", IN_THE_PHASE_AROUND_IT "; use fixed names",
+     IN_THE_PHASES_AROUND_THEM "; use fixed names"},
     {"image_full", "troubles", "entry found no memory", "entries found no memory",
-     "its time is in the parent phase, or missing in a histogram"},
+     IN_THE_PHASE_AROUND_IT ", or missing in a histogram", IN_THE_PHASES_AROUND_THEM ", or missing in a histogram"},
     {"lost_counters", "troubles", "count was lost", "counts were lost",
      "no memory for it, or no such name; a counter is too low"},
     {"counter_overflows", "troubles", "count was refused", "counts were refused",
      "the sum would leave 64 bits; the counter is not what was counted"},
     {"foreign_exits", "troubles", "phase was left on another thread", "phases were left on another thread",
-     "its wall time ends there, and its CPU time was not measured"},
+     "its wall time ends there, and its CPU time was not measured",
+     "their wall time ends there, and their CPU time was not measured"},
     {"lost_exits", "troubles", "exit found its entry gone", "exits found their entry gone",
-     "it had ended before, with its thread or with the phase around it"},
+     "it had ended before, with its thread or with the phase around it",
+     "they had ended before, with their threads or with the phases around them"},
     {"failed_callbacks", "failed_callbacks", "call of an on_snapshot function raised",
      "calls of on_snapshot functions raised", "what they export lacks those intervals; the figures here do not"},
     {"failed_samples", "failed_flushes", "write of resource samples failed", "writes of resource samples failed",
@@ -39,7 +49,8 @@ static const struct trouble troubles[] = {
     {"gpu_timeouts", "troubles", "time the GPU driver did not answer", "times the GPU driver did not answer",
      "its figures are missing for so long; the program was not held up"},
     {"unread_io", "troubles", "entry of a phase with io=True has no bytes",
-     "entries of phases with io=True have no bytes", "/proc could not be read, or it was left on another thread"},
+     "entries of phases with io=True have no bytes", "/proc could not be read, or it was left on another thread",
+     "/proc could not be read, or they were left on another thread"},
 };
 #define N_TROUBLES (sizeof troubles / sizeof *troubles)
 
@@ -65,8 +76,9 @@ static void caveat_known(struct lp_run_caveat_list *list, const struct lp_run *r
     struct lp_run_concerned concerned = find_concerned(run, (struct lp_span){trouble->name, strlen(trouble->name)});
     if (!concerned.n)
         return;
-    lp_run_line_add(&line, "%llu %s: %s (", (unsigned long long)concerned.count,
-                    concerned.count == 1 ? trouble->one : trouble->many, trouble->meaning);
+    bool one = concerned.count == 1;
+    lp_run_line_add(&line, "%llu %s: %s (", (unsigned long long)concerned.count, one ? trouble->one : trouble->many,
+                    one || !trouble->meaning_of_many ? trouble->meaning : trouble->meaning_of_many);
     lp_run_line_concerned(&line, &concerned);
     lp_run_line_add(&line, ")");
     lp_run_caveat_add(list, trouble->kind, &line);

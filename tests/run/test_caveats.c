@@ -478,19 +478,40 @@ static void test_troubles_in_words(void **state)
     assert_caveat(run, "troubles",
                   "1 count was lost: no memory for it, or no such name; a counter is too low (actor rank 0, "
                   "pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "2 entries had no name: NULL, empty, or refused by lp_intern() or lp_with(); their time is in the "
+                  "phases around them, at the top level in none (actor rank 0, pid 1 on node07)");
     assert_caveat(
         run, "troubles",
-        "2 entries had no name: NULL, empty, or refused by lp_intern() or lp_with(); the time is in the parent "
-        "phase (actor rank 0, pid 1 on node07)");
-    assert_caveat(
-        run, "troubles",
-        "1 entry had a name that strict_names refuses: the time is in the parent phase; use fixed names (actor "
+        "1 entry had a name that strict_names refuses: its time is in the phase around it, at the top level in none; "
+        "use fixed names (actor "
         "rank 0, pid 1 on node07)");
     assert_caveat(run, "troubles",
                   "4 counts were refused: the sum would leave 64 bits; the counter is not what was counted (actor rank "
                   "0, pid 1 on node07)");
     assert_caveat(run, "troubles", "new_trouble: 7 (actor rank 0, pid 1 on node07)");
     assert_int_equal(run->n_caveats, 9);
+    lp_run_free(run);
+}
+
+/* With no phase around them there is no parent that has their time. */
+static void test_folded_entries_say_where_their_time_is(void **state)
+{
+    (void)state;
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .pid = 1, .troubles = "{\"folded_paths\":1,\"image_full\":2,\"lost_exits\":3}"},
+    };
+    struct lp_run *run = LOAD(specs);
+    assert_caveat(
+        run, "troubles",
+        "1 entry found too many distinct paths: its time is in the phase around it, at the top level in none; "
+        "use fixed names, and count() for what varies (actor rank 0, pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "2 entries found no memory: their time is in the phases around them, at the top level in none, or "
+                  "missing in a histogram (actor rank 0, pid 1 on node07)");
+    assert_caveat(run, "troubles",
+                  "3 exits found their entry gone: they had ended before, with their threads or with the phases around "
+                  "them (actor rank 0, pid 1 on node07)");
     lp_run_free(run);
 }
 
@@ -742,6 +763,7 @@ int main(void)
         TEST(test_roles_that_ended_alike_share_a_line_K10),
         TEST(test_ranks_that_were_started_again_are_named_F4_F5),
         TEST(test_troubles_in_words),
+        TEST(test_folded_entries_say_where_their_time_is),
         TEST(test_a_trouble_of_many_workers),
         TEST(test_private_images),
         TEST(test_clocks_of_several_hosts_CK04),
