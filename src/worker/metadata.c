@@ -4,7 +4,8 @@
  *
  * Many ranks may start at once, on file systems where locks lie; what is right everywhere is that O_EXCL creates a file
  * once and that rename replaces it whole. So a lock file is the lock, a line is added to a copy, and the copy is renamed
- * over the old file. The lock of a process that died is taken away after it stood unchanged for two seconds.
+ * over the old file. It says who holds it: the lock of a process of this machine that died is taken away at once. One of
+ * another machine's, or that says nothing, is taken for a dead process's after it stood unchanged for two seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "process/identity.h"
+#include "process/other.h"
 #include "worker/internal.h"
 #include "worker/place.h"
 #include "worker/publish.h"
@@ -271,6 +275,42 @@ static int add_member_locked(int folder, const struct lp_metadata_place *place, 
     return failed;
 }
 
+/* Where pids mean what they mean to us, as the first line of a lock; "" if that is not known. */
+static void describe_here(char here[384])
+{
+    char boot_id[40], host[256] = "";
+    uint64_t pid_namespace = lp_pid_namespace();
+    here[0] = '\0';
+    lp_boot_id_read(boot_id, sizeof boot_id);
+    if (boot_id[0] && pid_namespace && gethostname(host, sizeof host - 1) == 0)
+        snprintf(here, 384, "%s %llu %s\n", boot_id, (unsigned long long)pid_namespace, host);
+}
+
+/* Without it the lock is held all the same. */
+static void write_holder(int fd)
+{
+    char here[384], text[448];
+    uint64_t parent, start_ticks, pid = (uint64_t)getpid();
+    describe_here(here);
+    if (!here[0] || !lp_process_parent(pid, &parent, &start_ticks))
+        return;
+    snprintf(text, sizeof text, "%s%llu %llu\n", here, (unsigned long long)pid, (unsigned long long)start_ticks);
+    lp_write_all(&fd, text, strlen(text));
+}
+
+/* Whether the text names a process of this machine, and that one is gone. */
+static bool holder_is_gone(const char *text)
+{
+    char here[384], *end;
+    describe_here(here);
+    if (!here[0] || strncmp(text, here, strlen(here)) != 0)
+        return false;
+    struct lp_process_ref holder = {.pid_namespace = lp_pid_namespace()};
+    holder.pid = strtoull(text + strlen(here), &end, 10);
+    holder.start_ticks = *end == ' ' ? strtoull(end, &end, 10) : 0;
+    return strcmp(end, "\n") == 0 && lp_process_lives(&holder) == LP_PROCESS_GONE; /* else it is still being written */
+}
+
 /* Creates a file that is not there; its identity, or false. */
 static bool create(int folder, const char *name, struct stat *st)
 {
@@ -278,6 +318,8 @@ static bool create(int folder, const char *name, struct stat *st)
     if (fd < 0)
         return false;
     bool created = fstat(fd, st) == 0;
+    if (created)
+        write_holder(fd);
     close(fd);
     return created;
 }
@@ -296,6 +338,24 @@ static void release_lock(int folder, const struct stat *st)
     if (is_lock(folder, st))
         unlinkat(folder, LOCK, 0);
     errno = why;
+}
+
+/* Removes the lock of a process that is gone; whether it did. Several may find it so, and all are of this machine: the one
+   who locks that very file removes it, while it still bears the name, so nobody removes what another made since. */
+static bool remove_lock_of_gone(int folder)
+{
+    char text[512];
+    struct stat st;
+    bool removed = false;
+    int fd = openat(folder, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    ssize_t n = flock(fd, LOCK_EX | LOCK_NB) == 0 ? read(fd, text, sizeof text - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    if (holder_is_gone(text) && fstat(fd, &st) == 0 && is_lock(folder, &st))
+        removed = unlinkat(folder, LOCK, 0) == 0;
+    close(fd);
+    return removed;
 }
 
 static void pause_a_little(void)
@@ -333,7 +393,7 @@ static void look_up(int folder, const char *run_id, struct entry *entry)
 }
 
 /* Takes the lock file, *lock being its identity; or finds, where entry is given, that another worker of the run has made
-   it meanwhile. A lock that does not change for two seconds belongs to the dead. */
+   it meanwhile. A lock that does not change for two seconds belongs to the dead, where it cannot be told at once. */
 static int take_lock(int folder, const struct lp_metadata_place *place, struct stat *lock, int tries,
                      struct entry *entry)
 {
@@ -344,6 +404,8 @@ static int take_lock(int folder, const struct lp_metadata_place *place, struct s
             return 0;
         if (errno != EEXIST)
             return -1;
+        if (remove_lock_of_gone(folder))
+            continue;
         if (fstatat(folder, LOCK, &now, AT_SYMLINK_NOFOLLOW) == 0) {
             bool same = now.st_ino == before.st_ino && now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
                         now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;

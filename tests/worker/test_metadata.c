@@ -1,6 +1,10 @@
 /* metadata.json: one line for each run, however many workers begin at once and whatever lies in the way. */
 #include "support/worker.h"
 
+#include <sys/syscall.h>
+
+#include "worker/internal.h"
+
 static char *folder, *path, *lock;
 
 static int make_folder(void **state)
@@ -160,6 +164,101 @@ static void test_sixteen_workers_behind_a_dead_lock(void **state)
     file_write(lock, "", 0);
     begin_sixteen_at_once();
     assert_both_runs();
+}
+
+static bool dies_at_fsync;
+
+/* In place of the system's. */
+int fsync(int fd)
+{
+    if (dies_at_fsync)
+        raise(SIGKILL);
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void die_holding_the_lock(void)
+{
+    struct lp_worker *worker = open_run("r");
+    dies_at_fsync = true;
+    lp_metadata_note(worker, "note", "never written");
+}
+
+/* What it says; to be freed. */
+static char *leave_lock_of_dead(void)
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        die_holding_the_lock();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    char *text = file_read(lock, NULL);
+    assert_non_null(text);
+    return text;
+}
+
+/* Who waits for less time than a lock must stand to be taken for a dead process's. */
+static int describe_soon(void)
+{
+    return lp_metadata_describe(&(struct lp_metadata_place){folder, "r", "w_r_1_01234567"}, "{}", 2);
+}
+
+static void test_the_lock_of_a_process_that_is_gone_is_removed_at_once(void **state)
+{
+    (void)state;
+    free(leave_lock_of_dead());
+    assert_int_equal(describe_soon(), 0);
+    assert_int_equal(access(lock, F_OK), -1);
+    json_t *root = metadata();
+    assert_non_null(json_object_get(json_object_get(json_object_get(root, "runs"), "r"), "provenance"));
+    json_decref(root);
+}
+
+static void assert_is_waited_for(const char *text)
+{
+    file_write(lock, text, strlen(text));
+    assert_int_equal(describe_soon(), -1);
+    assert_int_equal(errno, EBUSY);
+    char *after = file_read(lock, NULL);
+    assert_string_equal(after, text);
+    free(after);
+}
+
+static void test_no_other_lock_is_removed_at_once(void **state)
+{
+    uint64_t parent, start_ticks;
+    char *changed;
+    (void)state;
+    char *text = leave_lock_of_dead();
+    size_t here = strcspn(text, "\n") + 1;
+    assert_true(lp_process_parent((uint64_t)getpid(), &parent, &start_ticks));
+    assert_true(asprintf(&changed, "%.*s%d %llu\n", (int)here, text, getpid(), (unsigned long long)start_ticks) > 0);
+    assert_is_waited_for(changed); /* of a process that lives */
+    free(changed);
+    assert_true(asprintf(&changed, "another%s", text) > 0);
+    assert_is_waited_for(changed); /* of another machine */
+    free(changed);
+    text[strlen(text) - 1] = '\0';
+    assert_is_waited_for(text); /* not written to its end */
+    assert_is_waited_for("");
+    free(text);
+}
+
+static void test_sixteen_workers_behind_the_lock_of_a_process_that_is_gone(void **state)
+{
+    (void)state;
+    char *text = leave_lock_of_dead();
+    for (int round = 0; round < 10; round++) {
+        folder_empty(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        file_write(lock, text, strlen(text));
+        begin_sixteen_at_once();
+        assert_both_runs();
+    }
+    free(text);
 }
 
 /* MN05: what cannot be locked costs the entry, never the worker. */
@@ -357,6 +456,9 @@ int main(void)
         in_folder(test_each_run_has_one_line_in_the_order_of_beginning),
         in_folder(test_sixteen_workers_of_two_runs_at_once),
         in_folder(test_sixteen_workers_behind_a_dead_lock),
+        in_folder(test_the_lock_of_a_process_that_is_gone_is_removed_at_once),
+        in_folder(test_no_other_lock_is_removed_at_once),
+        in_folder(test_sixteen_workers_behind_the_lock_of_a_process_that_is_gone),
         in_folder(test_a_lock_that_cannot_be_made),
         in_folder(test_a_damaged_file_is_kept_beside),
         in_folder(test_the_directory_keeps_its_id),
