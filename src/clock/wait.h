@@ -8,9 +8,10 @@
  * neither. Where schedstat cannot be had, only a time without voluntary switches but with involuntary ones is told:
  * preempted, all of it. The rest is then not measured.
  *
- * Costs: asking takes 1 to 2 us, so no more than 1/400 of a thread's CPU time goes to it, or, where that is more, 1/1500 of
- * its wall time. Up to some 400 switches a second in a thread that mostly waits, and 1,500 in one that computes, each is
- * told; beyond that they are put off in stretches of a few ten milliseconds, and told in one sum in the end,
+ * Costs: asking takes 1 to 2 us, up to ten times as much on a busy machine, so no more than 1/400 of a thread's CPU time
+ * goes to it, or, where that is more, 1/1500 of its wall time. On an idle machine each is told up to some 400 switches a
+ * second in a thread that mostly waits, and 1,500 in one that computes, on a busy one from 40 on; beyond that they are put
+ * off in stretches of a few ten milliseconds, and told in one sum in the end,
  * so what lasted as long knows it, and what came and went meanwhile does not. One descriptor a thread, at most 1/16 of
  * what the process may have and 256; it is known by its inode before it is used or closed, so a host may close all
  * descriptors and reuse the numbers: then another is opened, a second later.
