@@ -368,7 +368,10 @@ template <decltype(sizeof(0)) n> struct lp_fixed_text_<const char[n]> {
 #define LP_PHASE_NUMBERED_(text, flags, fraction, number) LP_PHASE_(text, flags, fraction, number)
 
 /* A phase of the installed profiler, from here to the end of the block, however it is left: also by return, break, goto,
-   a C++ exception, and where the program is compiled with -fexceptions by pthread_exit and cancellation; not by longjmp.
+   a C++ exception, and where the program is compiled with -fexceptions by pthread_exit and cancellation; not by longjmp,
+   which runs nothing of the blocks that it leaves: the entry then stays open until its thread ends, and what the thread
+   enters later stands below it. Where one may be jumped over, keep it beside the jmp_buf, with lp_enter, and lp_leave it
+   where the jump lands.
    text: a fixed one, a literal or __func__, for it is looked up at the first time only; a pointer does not compile. For one
    that varies there is lp_enter(lp_installed(), lp_intern(text)). A declaration: to stand in a block, not alone behind an
    `if`. */

@@ -6,6 +6,7 @@
 #include "support/native.h"
 
 #include <math.h>
+#include <setjmp.h>
 
 /* Of what is bounded: 10,000,000 names and 100,000 threads take no more, but minutes on a busy machine. */
 #define MANY_NAMES (LP_TEST_ASAN || LP_TEST_TSAN ? 100000u : 500000u)
@@ -569,6 +570,48 @@ static void test_names_of_threads_are_cut(void **state)
     json_decref(document);
 }
 
+static struct {
+    jmp_buf env;
+    lp_phase entry;
+} guard;
+
+static void jump_out_of_a_block(void)
+{
+    LP_PHASE("block");
+    longjmp(guard.env, 1);
+}
+
+static void jump_out_of_a_kept_entry(void)
+{
+    guard.entry = lp_enter(lp_installed(), lp_intern("kept"));
+    longjmp(guard.env, 1);
+}
+
+/* No cleanup runs in C, so the entry is left where the jump lands, or not at all. */
+static void test_entries_that_longjmp_jumps_over(void **state)
+{
+    (void)state;
+    lp_profiler *profiler = open_quietly(folder);
+    if (setjmp(guard.env) == 0)
+        jump_out_of_a_kept_entry();
+    else
+        lp_leave(&guard.entry);
+    assert_int_equal(lp_current(profiler, NULL, 0), 0);
+    if (setjmp(guard.env) == 0)
+        jump_out_of_a_block();
+    {
+        LP_PHASE("after");
+    }
+    close_ok(profiler);
+    struct lp_run *run = run_read(folder);
+    assert_int_equal(calls_at(run, "kept"), 1);
+    assert_int_equal(phase_at(run, "kept")->open_calls, 0);
+    assert_int_equal(calls_at(run, "block"), 0);
+    assert_int_equal(phase_at(run, "block")->open_calls, 1);
+    assert_int_equal(calls_at(run, "block/after"), 1);
+    lp_run_free(run);
+}
+
 static atomic_bool enough;
 
 static void *record_until_enough(void *context)
@@ -631,6 +674,7 @@ int main(void)
         in_folder(test_leaving_on_another_thread_B8),
         in_folder(test_leaving_out_of_order),
         in_folder(test_entries_that_are_never_left),
+        in_folder(test_entries_that_longjmp_jumps_over),
         in_folder(test_thousands_of_nested_entries),
         in_folder(test_numbers_that_are_no_names_are_counted),
         in_folder(test_flags_and_fractions_out_of_range),
