@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +80,38 @@ static int open_dir(struct load *load)
     return fail_errno(load);
 }
 
+/* Cuts the last name off an absolute path and returns it; NULL: none is left. */
+static const char *cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash || slash == path)
+        return NULL;
+    *slash = '\0';
+    return slash + 1;
+}
+
+/* Whether dir is the folder of a run's workers, or that of a host in it; run_dir is then the run's. */
+static bool find_run_dir(const char *dir, char run_dir[PATH_MAX])
+{
+    char metadata[PATH_MAX + sizeof "/metadata.json"];
+    const char *name;
+    if (!realpath(dir, run_dir))
+        return false;
+    for (int i = 0; i < 2 && (name = cut_name(run_dir)); i++) {
+        snprintf(metadata, sizeof metadata, "%s/metadata.json", run_dir);
+        if (strcmp(name, "workers") == 0 && access(metadata, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int fail_empty(const struct load *load)
 {
+    char run_dir[PATH_MAX], hint[PATH_MAX + 64];
+    if (find_run_dir(load->dir, run_dir)) {
+        snprintf(hint, sizeof hint, " is a folder inside the run directory '%s': give that one", run_dir);
+        return fail(load, LP_RUN_EMPTY, "", hint);
+    }
     return fail(load, LP_RUN_EMPTY, "no worker has written to ",
                 " yet: was the program run with its profiler switched on (LINEPROFILER_PROFILE=1)?");
 }

@@ -472,10 +472,14 @@ def test_no_terminal(run_dir: Path, worker: Start, start: list[str]) -> None:
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
+    inside = tmp_path / "run" / "workers"
+    inside.mkdir(parents=True)
+    (inside.parent / "metadata.json").touch()
     rows = {
         (): "name the run directory, as in: lineprofiler top profile/",
         (tmp_path / "none", "--once"): "no directory",
         (tmp_path, "--once"): "no worker has written to",
+        (inside, "--once"): f"inside the run directory '{inside.parent}': give that one",
         (tmp_path, tmp_path): "one directory at a time",
         (tmp_path, "--interval", "0"): "'0' is no interval; give seconds, 0.1 to 3600",
         (tmp_path, "--interval", "nan"): "'nan' is no interval",

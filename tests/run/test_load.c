@@ -1,6 +1,8 @@
 /* Whole run directories: F4, F5, J1, J2, J3, K15, O7 and what the user is told when there is nothing to read. */
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #include "support.h"
 
@@ -49,6 +51,27 @@ static void test_a_directory_without_workers_K15(void **state)
     assert_fails(folder, LP_RUN_EMPTY, "no worker has written to ", hint);
     write_bytes(folder, "workers/a/w_r1_1_00000001.json.tmp", "{", 1);
     assert_fails(folder, LP_RUN_EMPTY, "no worker has written to ", hint);
+}
+
+/* Its workers are there, but it is not what they have written to. */
+static void test_a_folder_inside_a_run_directory(void **state)
+{
+    (void)state;
+    char path[256], hint[512], real[PATH_MAX];
+    static const char yet[] = " yet: was the program run with its profiler switched on (LINEPROFILER_PROFILE=1)?";
+    struct spec spec = {0};
+    write_worker(folder, &spec);
+    snprintf(path, sizeof path, "%s/workers", folder);
+    assert_fails(path, LP_RUN_EMPTY, "no worker has written to ", yet); /* no run's, by what is beside it */
+    write_bytes(folder, "metadata.json", "{}", 2);
+    assert_non_null(realpath(folder, real));
+    snprintf(hint, sizeof hint, " is a folder inside the run directory '%s': give that one", real);
+    assert_fails(path, LP_RUN_EMPTY, "", hint);
+    snprintf(path, sizeof path, "%s/workers/node07/", folder);
+    assert_fails(path, LP_RUN_EMPTY, "", hint);
+    snprintf(path, sizeof path, "%s/other", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_fails(path, LP_RUN_EMPTY, "no worker has written to ", yet);
 }
 
 static void test_nothing_readable_K15(void **state)
@@ -501,6 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_directory_that_is_not_there_K15),
         TEST(test_a_directory_without_workers_K15),
+        TEST(test_a_folder_inside_a_run_directory),
         TEST(test_nothing_readable_K15),
         TEST(test_a_name_that_does_not_print_is_said_in_one_line),
         TEST(test_one_worker),
