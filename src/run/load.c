@@ -116,17 +116,18 @@ static int fail_empty(const struct load *load)
                 " yet: was the program run with its profiler switched on (LINEPROFILER_PROFILE=1)?");
 }
 
-/* Names the first of the files that could not be read. */
+/* Names the first of what could not be read. */
 static int fail_nothing(const struct load *load)
 {
     const struct lp_run_gather *gather = &load->gather;
     struct lp_run_line line = {0};
     if (!gather->n_unreadable)
         return fail_empty(load);
-    if (gather->n_unreadable == 1)
-        lp_run_line_add(&line, ": its only worker file could not be read: ");
+    if (gather->n_unreadable == 1) /* a file, an image, or a folder, also in the place of a file */
+        lp_run_line_add(&line, ": nothing in it could be read: ");
     else
-        lp_run_line_add(&line, ": none of its %zu worker files could be read, the first: ", gather->n_unreadable);
+        lp_run_line_add(&line, ": none of the %zu files and folders of workers in it could be read, the first: ",
+                        gather->n_unreadable);
     lp_run_line_text(&line, view_of(gather->unreadable[0].path));
     lp_run_line_add(&line, ": %s", gather->unreadable[0].reason);
     char *text = lp_run_line_take(&line);

@@ -16,6 +16,7 @@
 
 static const char workers[] = "workers";
 static const char is_link[] = "symbolic link: not followed";
+static const char is_directory[] = "a directory, not a file";
 static const char not_regular[] = "not a regular file";
 
 static int add_file(struct lp_run_files *files, const char *folder, const char *name, const char *fault)
@@ -52,6 +53,8 @@ static const char *type_fault(unsigned char type)
 {
     if (type == DT_LNK)
         return is_link;
+    if (type == DT_DIR)
+        return is_directory;
     return type == DT_REG ? NULL : not_regular;
 }
 
@@ -172,7 +175,7 @@ int lp_run_open_file(int dir_fd, const char *path, uint64_t most, size_t *size, 
         error = errno;
         lp_run_fault_set(fault, "cannot be examined: %m");
     } else if (!S_ISREG(status.st_mode))
-        lp_run_fault_set(fault, not_regular);
+        lp_run_fault_set(fault, S_ISDIR(status.st_mode) ? is_directory : not_regular);
     else if ((uint64_t)status.st_size > most)
         lp_run_fault_set(fault, "too large: %lld bytes, %llu are read", (long long)status.st_size,
                          (unsigned long long)most);

@@ -206,7 +206,7 @@ def test_a_bad_file_costs_its_worker_only_J3(run: Run, run_dir: Path, kind: str)
     for path in run_dir.glob("workers/*/*.json"):
         if path.is_file():
             path.write_text("{")
-    with pytest.raises(RunError, match="none of its") as caught:
+    with pytest.raises(RunError, match="none of the") as caught:
         merge_run(run_dir)
     assert str(run_dir) in str(caught.value)
 

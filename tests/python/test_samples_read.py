@@ -467,7 +467,7 @@ def test_files_that_are_none(folder: Path) -> None:
     path = Worker(rows=GOOD).write(folder)
     path.unlink()
     path.mkdir()
-    assert "not a regular file" in texts(merge_run(folder), "samples")[0]
+    assert "a directory, not a file" in texts(merge_run(folder), "samples")[0]
     path.rmdir()
     path.symlink_to("/etc/passwd")
     assert "symbolic link" in texts(merge_run(folder), "samples")[0]

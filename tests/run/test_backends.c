@@ -178,7 +178,7 @@ static void test_a_folder_in_the_place_of_a_note(void **state)
     (void)state;
     put_worker(W, NULL, NULL);
     write_bytes(folder, "backend/" W ".json/x", "", 0);
-    assert_string_equal(load_one()->reason.bytes, "not a regular file");
+    assert_string_equal(load_one()->reason.bytes, "a directory, not a file");
 }
 
 static void test_no_link_is_followed_to_the_folder(void **state)

@@ -79,10 +79,26 @@ static void test_nothing_readable_K15(void **state)
     (void)state;
     write_bytes(folder, "workers/a/w_r1_1_00000001.json", "", 0);
     assert_fails(folder, LP_RUN_NOTHING, "",
-                 ": its only worker file could not be read: workers/a/w_r1_1_00000001.json: empty file");
+                 ": nothing in it could be read: workers/a/w_r1_1_00000001.json: empty file");
     write_bytes(folder, "workers/a/w_r1_1_00000002.json", "{", 1);
     assert_fails(folder, LP_RUN_NOTHING, "",
-                 ": none of its 2 worker files could be read, the first: workers/a/w_r1_1_00000001.json: empty file");
+                 ": none of the 2 files and folders of workers in it could be read, the first: "
+                 "workers/a/w_r1_1_00000001.json: empty file");
+}
+
+/* A folder is not said to be a file. */
+static void test_folders_that_cannot_be_read(void **state)
+{
+    (void)state;
+    char path[256];
+    write_bytes(folder, "workers/a/w_r1_1_00000001.json/file", "x", 1);
+    assert_fails(folder, LP_RUN_NOTHING, "",
+                 ": nothing in it could be read: workers/a/w_r1_1_00000001.json: a directory, not a file");
+    snprintf(path, sizeof path, "%s/workers/0", folder);
+    assert_int_equal(symlink("a", path), 0);
+    assert_fails(folder, LP_RUN_NOTHING, "",
+                 ": none of the 2 files and folders of workers in it could be read, the first: workers/0: symbolic "
+                 "link: not followed");
 }
 
 static void test_a_name_that_does_not_print_is_said_in_one_line(void **state)
@@ -526,6 +542,7 @@ int main(void)
         TEST(test_a_directory_without_workers_K15),
         TEST(test_a_folder_inside_a_run_directory),
         TEST(test_nothing_readable_K15),
+        TEST(test_folders_that_cannot_be_read),
         TEST(test_a_name_that_does_not_print_is_said_in_one_line),
         TEST(test_one_worker),
         TEST(test_roles_hosts_and_order_of_workers),

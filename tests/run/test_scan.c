@@ -112,13 +112,13 @@ static void test_what_is_no_regular_file(void **state)
     assert_int_equal(mkdir(path_of("workers/a/w_dir.json"), 0700), 0);
     assert_int_equal(symlink("../elsewhere", path_of("workers/linked")), 0);
     assert_files(expected, 4);
-    assert_string_equal(files.files[0].fault, "not a regular file");
+    assert_string_equal(files.files[0].fault, "a directory, not a file");
     assert_string_equal(files.files[1].fault, "not a regular file");
     assert_string_equal(files.files[2].fault, "symbolic link: not followed");
     assert_string_equal(files.files[3].fault, "symbolic link: not followed");
     /* The same where the kind is found out only on opening. */
     assert_read_fault("workers/a/w_fifo.json", "not a regular file");
-    assert_read_fault("workers/a/w_dir.json", "not a regular file");
+    assert_read_fault("workers/a/w_dir.json", "a directory, not a file");
     assert_read_fault("workers/a/w_link.json", "symbolic link: not followed");
     assert_read_fault("workers/a/w_gone.json", "cannot be opened: No such file or directory");
 }
