@@ -89,6 +89,16 @@ int lp_cli_arguments_read(struct lp_cli_arguments *arguments, lp_cli_choose_fn *
     return error;
 }
 
+int lp_cli_arguments_take_path(const struct lp_cli_arguments *arguments, const char **path)
+{
+    if (arguments->value[0] != '\0') {
+        *path = arguments->value;
+        return 0;
+    }
+    lp_cli_wrong(arguments->cli, arguments->command, "-o names no file: give its path, or - for standard output");
+    return -1;
+}
+
 int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir)
 {
     if (*dir == NULL) {

@@ -40,6 +40,8 @@ typedef int lp_cli_choose_fn(void *choices, const struct lp_cli_arguments *argum
 int lp_cli_arguments_read(struct lp_cli_arguments *arguments, lp_cli_choose_fn *choose, void *choices,
                           const bool *help);
 
+/* Takes the option's value as the path to write to. 0, or -1 after a line on err if it is empty. */
+int lp_cli_arguments_take_path(const struct lp_cli_arguments *arguments, const char **path);
 /* For commands about one run: takes the operand that is the value. 0, or -1 after a line on err if there is one already. */
 int lp_cli_arguments_take_dir(const struct lp_cli_arguments *arguments, const char **dir);
 /* 0, or -1 after a line on err if none was named. */

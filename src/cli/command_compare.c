@@ -126,8 +126,7 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
     case OPTION_FAIL_OVER:
         return choose_limit(choices, arguments);
     case 'o':
-        choices->path = arguments->value;
-        return 0;
+        return lp_cli_arguments_take_path(arguments, &choices->path);
     case 'h':
         choices->help = true;
         return 0;

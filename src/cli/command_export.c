@@ -61,8 +61,7 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
         choices->gpu = true;
         return 0;
     case 'o':
-        choices->path = arguments->value;
-        return 0;
+        return lp_cli_arguments_take_path(arguments, &choices->path);
     case 'h':
         choices->help = true;
         return 0;

@@ -85,8 +85,7 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
     case OPTION_COLOR:
         return lp_cli_colour_choose(&choices->colour, arguments);
     case 'o':
-        choices->path = arguments->value;
-        return 0;
+        return lp_cli_arguments_take_path(arguments, &choices->path);
     case 'h':
         choices->help = true;
         return 0;

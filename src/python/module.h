@@ -229,6 +229,8 @@ void lpy_names_clear(struct lpy_state *state);
 
 /* As PyUnicode_FSConverter, but None leaves it NULL. */
 int lpy_convert_optional_path(PyObject *object, void *bytes);
+/* Raises OSError, or its subclass for that number. message: what is told without it, path: its filename, NULL or None: none. */
+void lpy_raise_os_error(int error, PyObject *message, PyObject *path);
 /* Raises what a run that could not be read is to Python: OSError or RunError. status and message are those of
  * lp_run_load, error is its errno. */
 void lpy_raise_load(PyObject *module, int status, int error, const char *message, const char *dir);

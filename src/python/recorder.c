@@ -17,15 +17,11 @@ static PyObject *raise_status(int status, int error, const char *message, PyObje
     PyObject *text = PyUnicode_DecodeFSDefault(message);
     if (text == NULL)
         return NULL;
-    PyObject *exception;
-    if (status == LP_WORKER_SYSTEM) /* OSError chooses its subclass by the number */
-        exception = PyObject_CallFunction(PyExc_OSError, "iOO", error, text, path ? path : Py_None);
+    if (status == LP_WORKER_SYSTEM)
+        lpy_raise_os_error(error, text, path);
     else
-        exception = PyObject_CallFunctionObjArgs(PyExc_ValueError, text, NULL);
+        PyErr_SetObject(PyExc_ValueError, text);
     Py_DECREF(text);
-    if (exception)
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-    Py_XDECREF(exception);
     return NULL;
 }
 

@@ -305,6 +305,34 @@ static PyObject *from_run(const struct lp_run *run)
                          from_optional(run->metadata), "usage", lpy_run_usage(run));
 }
 
+/* OSError adds the path at the end, so it need not stand in the message. A new reference. */
+static PyObject *without_path(PyObject *message, PyObject *path)
+{
+    static const char *const formats[] = {" '%U'", "'%U' "};
+    PyObject *result = Py_NewRef(message), *nothing = PyUnicode_FromString("");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats && result && nothing; i++) {
+        PyObject *quoted = PyUnicode_FromFormat(formats[i], path);
+        Py_SETREF(result, quoted ? PyUnicode_Replace(result, quoted, nothing, 1) : NULL);
+        Py_XDECREF(quoted);
+    }
+    if (nothing == NULL)
+        Py_CLEAR(result);
+    Py_XDECREF(nothing);
+    return result;
+}
+
+void lpy_raise_os_error(int error, PyObject *message, PyObject *path)
+{
+    bool has_path = path != NULL && PyUnicode_Check(path);
+    PyObject *text = has_path ? without_path(message, path) : Py_NewRef(message);
+    PyObject *exception =
+        text ? PyObject_CallFunction(PyExc_OSError, "iOO", error, text, has_path ? path : Py_None) : NULL;
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(text);
+}
+
 /* OSError, or RunError where the directory is there but holds nothing to report. */
 static void raise_load(struct lpy_state *state, int status, int error, const char *message, PyObject *path)
 {
@@ -316,10 +344,7 @@ static void raise_load(struct lpy_state *state, int status, int error, const cha
     } else if (status == LP_RUN_UNKNOWN || status == LP_RUN_WRONG) {
         PyErr_SetObject(status == LP_RUN_UNKNOWN ? PyExc_LookupError : PyExc_ValueError, text);
     } else {
-        PyObject *exception = PyObject_CallFunction(PyExc_OSError, "iOO", error, text, path);
-        if (exception)
-            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_XDECREF(exception);
+        lpy_raise_os_error(error, text, path);
     }
     Py_DECREF(text);
 }

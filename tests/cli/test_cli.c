@@ -108,7 +108,7 @@ static void test_wrong_usage(void **state)
 {
     (void)state;
     const struct {
-        const char *words[5];
+        const char *words[6];
         const char *line;
     } rows[] = {
         {{NULL}, "lineprofiler: name a command, as in: lineprofiler report profile/ (see lineprofiler --help)\n"},
@@ -130,6 +130,12 @@ static void test_wrong_usage(void **state)
         {{"report", "a", "b"}, "lineprofiler report: one directory at a time: 'a' and 'b' were named\n"},
         {{"report", "-o", "/nowhere/report", run_dir},
          "lineprofiler report: cannot write /nowhere/report: No such file or directory\n"},
+        {{"report", "-o", "", run_dir},
+         "lineprofiler report: -o names no file: give its path, or - for standard output\n"},
+        {{"export", "--samples", "csv", "--output=", run_dir},
+         "lineprofiler export: -o names no file: give its path, or - for standard output\n"},
+        {{"compare", "-o", "", run_dir, run_dir},
+         "lineprofiler compare: -o names no file: give its path, or - for standard output\n"},
         {{"report", "-o", "/", run_dir}, "lineprofiler report: cannot write /: Is a directory\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -215,9 +215,11 @@ def test_a_missing_or_empty_directory_says_which_it_is_J3(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError, match="no directory") as missing:
         merge_run(tmp_path / "missing")
     assert missing.value.filename == str(tmp_path / "missing")
+    assert str(missing.value).count(str(tmp_path)) == 1
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(NotADirectoryError, match="is not a directory") as no_directory:
         merge_run(tmp_path / "file")
+    assert str(no_directory.value).count(str(tmp_path)) == 1
     with pytest.raises(RunError, match="no worker has written") as empty:
         merge_run(tmp_path)
     assert str(tmp_path) in str(empty.value)

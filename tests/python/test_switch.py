@@ -499,7 +499,11 @@ def test_a_failed_last_write_is_a_warning(run_dir: Path) -> None:
     with pytest.raises(OSError, match="cannot write") as caught:
         profiler.snapshot()
     assert caught.value.filename == profiler.path
+    assert str(caught.value).count(str(run_dir)) == 1
     with pytest.warns(RuntimeWarning, match="cannot write") as warned:
         profiler.close()
     assert warned[0].filename == __file__
     profiler.close()
+    with pytest.raises(OSError, match="cannot write the run directory: Not a directory") as refused:
+        make(run_dir)
+    assert str(refused.value).count(str(run_dir)) == 1
