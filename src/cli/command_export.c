@@ -23,7 +23,8 @@ static const char help[] =
     "  lineprofiler export profile/ --samples csv -o samples.csv\n"
     "  lineprofiler export profile/ --samples jsonl | jq 'select(.role == \"learner\") | .rss_bytes'\n"
     "\n"
-    "Exit status: 0 done; 2 wrong usage, no such directory, or no samples in it.\n";
+    "Exit status: 0 done; 2 wrong usage, no such directory, or no samples in it: then nothing\n"
+    "is written.\n";
 
 struct choices {
     const char *dir, *path; /* Borrowed from argv. */
@@ -97,6 +98,8 @@ struct export
 static int put_sample(void *context, const struct lp_run_sample *sample)
 {
     const struct export *export = context;
+    if (export->rows->n == 0)
+        lp_report_rows_head(export->rows);
     return lp_report_rows_put(export->rows, sample);
 }
 
@@ -119,14 +122,13 @@ static int export_rows(const struct choices *choices, const struct lp_cli *cli, 
         return LP_CLI_WRONG;
     lp_report_sink_init(&sink, lp_report_put_file, output.file);
     lp_report_rows_init(&rows, &sink, kind, choices->json);
-    lp_report_rows_head(&rows);
     if (lp_run_samples_each(run, kind, &visitor) != 0 && sink.error == 0)
         lp_report_fail(&sink, -ENOMEM);
-    uint64_t n = rows.n;
+    bool nothing = rows.n == 0 && sink.error == 0;
     lp_report_rows_release(&rows);
-    int status = lp_cli_output_close(&output, sink.error);
-    if (n > 0 || status != LP_CLI_DONE)
-        return status;
+    if (!nothing)
+        return lp_cli_output_close(&output, sink.error);
+    lp_cli_output_drop(&output);
     return lp_cli_wrong(cli, command, "no samples of %s in '%s'%s", choices->gpu ? "devices" : "processes",
                         choices->dir, choices->gpu ? "" : ": were they switched off (sample_interval_s=None)?");
 }

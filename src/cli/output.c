@@ -107,6 +107,16 @@ int lp_cli_output_close(struct lp_cli_output *output, int error)
     return status;
 }
 
+void lp_cli_output_drop(struct lp_cli_output *output)
+{
+    if (output->path == NULL)
+        return;
+    fclose(output->file);
+    if (output->temporary != NULL)
+        unlink(output->temporary);
+    release(output);
+}
+
 bool lp_cli_output_is_terminal(const struct lp_cli_output *output, size_t *columns)
 {
     struct winsize size = {0};

@@ -25,6 +25,8 @@ int lp_cli_output_open(struct lp_cli_output *output, const struct lp_cli *cli, c
                        const char *path);
 /* Ends it; error is what the writer met (0 or -errno). Returns the status of the command. */
 int lp_cli_output_close(struct lp_cli_output *output, int error);
+/* Ends it where nothing was written, and leaves no trace: what stood at the path stays. */
+void lp_cli_output_drop(struct lp_cli_output *output);
 /* Whether it is a terminal, and how many columns that has (0: unknown). */
 bool lp_cli_output_is_terminal(const struct lp_cli_output *output, size_t *columns);
 

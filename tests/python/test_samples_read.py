@@ -679,6 +679,18 @@ def test_export_says_what_is_wrong(folder: Path, options: tuple[str, ...], told:
     assert result.stderr.count("\n") == 1
 
 
+def test_export_writes_nothing_where_there_are_no_samples(folder: Path, tmp_path: Path) -> None:
+    Worker(rows=GOOD).write(folder)
+    target = tmp_path / "gpus.csv"
+    target.write_text("of yesterday")
+    for options in ((), ("-o", str(target))):
+        result = export(folder, "--samples", "csv", "--gpu", *options)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "no samples of devices in" in result.stderr
+    assert target.read_text() == "of yesterday"
+    assert [path.name for path in tmp_path.iterdir() if "gpus" in path.name] == ["gpus.csv"]
+
+
 def test_export_goes_on_past_a_bad_file(folder: Path) -> None:
     path = Worker(rows=GOOD).write(folder)
     Worker("w_r1_7_00000002", pid=7, rows=GOOD).write(folder)
