@@ -248,11 +248,33 @@ static void notes(struct lp_report_page *page, const struct lp_analysis *analysi
     lp_report_text_note_end(page);
 }
 
+/* The flow that rates and the sparkline are of, which a row shows: what moved at the devices, else what system calls did if
+   that is no next to nothing. */
+static enum lp_run_flow shown(const struct lp_analysis_io *io, enum lp_run_flow bytes, enum lp_run_flow chars)
+{
+    bool next_to_nothing = chars == LP_WRITE_CHARS && io->total[bytes] <= 0 && !(kept(io->total) > 0);
+    return io->total[bytes] > 0 || next_to_nothing ? bytes : chars;
+}
+
+/* Beside a row of what the devices moved: what they did not, and where that is not known, all. */
+static void other_rows(struct lp_report_page *page, const struct lp_analysis_io *io, enum lp_run_flow chars,
+                       enum lp_run_flow shown)
+{
+    bool reads = chars == LP_READ_CHARS;
+    double rest = reads ? io->cached_bytes : kept(io->total);
+    bool not_known = isnan(io->total[reads ? LP_READ_BYTES : LP_WRITE_BYTES]);
+    if (reads || rest > 0)
+        total_row(page, reads ? "Read (from page cache)" : "Write (reached no device)", rest, io,
+                  shown == chars ? chars : LP_RUN_FLOWS);
+    if (not_known)
+        total_row(page, reads ? "Read (by system calls)" : "Write (by system calls)", io->total[chars], io, chars);
+}
+
 void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *analysis)
 {
     const struct lp_analysis_io *io = &analysis->usage->io;
-    enum lp_run_flow reads = io->total[LP_READ_BYTES] > 0 ? LP_READ_BYTES : LP_READ_CHARS;
-    enum lp_run_flow writes = io->total[LP_WRITE_BYTES] > 0 ? LP_WRITE_BYTES : LP_WRITE_CHARS;
+    enum lp_run_flow reads = shown(io, LP_READ_BYTES, LP_READ_CHARS);
+    enum lp_run_flow writes = shown(io, LP_WRITE_BYTES, LP_WRITE_CHARS);
     if (io->intervals == 0)
         return;
     lp_report_text_title(page, "I/O", " (sampled)");
@@ -262,11 +284,9 @@ void lp_report_text_io(struct lp_report_page *page, const struct lp_analysis *an
     lp_report_page_end(page);
     lp_report_page_rule(page);
     total_row(page, "Read (from disk)", io->total[LP_READ_BYTES], io, LP_READ_BYTES);
-    total_row(page, "Read (from page cache)", io->cached_bytes, io, reads == LP_READ_CHARS ? reads : LP_RUN_FLOWS);
+    other_rows(page, io, LP_READ_CHARS, reads);
     total_row(page, "Write", io->total[LP_WRITE_BYTES], io, LP_WRITE_BYTES);
-    if (kept(io->total) > 0)
-        total_row(page, "Write (reached no device)", kept(io->total), io,
-                  writes == LP_WRITE_CHARS ? writes : LP_RUN_FLOWS);
+    other_rows(page, io, LP_WRITE_CHARS, writes);
     sparkline(page, "read", io, reads);
     sparkline(page, "write", io, writes);
     share_rows(page, analysis, io);

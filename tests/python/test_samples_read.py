@@ -196,6 +196,7 @@ def test_one_layer_alone_H2(folder: Path) -> None:
     ]
     page = " ".join(report(folder).split())
     assert "Read (from page cache) n/a" in page
+    assert "Read (by system calls) 8.0 kB" in page
     assert "8 of 8 intervals dropped, their bytes not known (see CAVEATS)" in page
 
 
@@ -609,6 +610,36 @@ def test_rates_stand_beside_the_bytes_that_they_are_of_K6(folder: Path) -> None:
     lines = [" ".join(line.split()) for line in report(folder).splitlines()]
     assert "Read (from page cache) 36.0 MB" in lines
     assert not any(line.startswith("Write (") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("figures", "told", "not_told"),
+    [
+        # Next to nothing was written, and no device has it.
+        ({"write_chars": 100}, ["Write 0 B 0 B/s"], "peak 100 B/s"),
+        # This kernel does not count what reaches the devices.
+        (
+            {"read_chars": 10**7, "write_chars": 10**6, "read_bytes": None, "write_bytes": None},
+            [
+                "Read (by system calls) 40.0 MB 10.0 MB/s 10.0 MB/s",
+                "Write (by system calls) 4.0 MB 1.0 MB/s 1.0 MB/s",
+            ],
+            "page cache) 40",
+        ),
+    ],
+)
+def test_no_sparkline_stands_without_a_row_of_its_peak_K6(
+    folder: Path, figures: dict[str, int | None], told: list[str], not_told: str
+) -> None:
+    rows = [
+        row(s, phase=1, **{name: None if n is None else s * n for name, n in figures.items()})
+        for s in range(5)
+    ]
+    Worker(phases=PHASES, rows=rows, seconds=4).write(folder)
+    page = " ".join(report(folder).split())
+    for words in told:
+        assert words in page
+    assert not_told not in page
 
 
 def test_one_interval_is_told_of_as_one_H3(folder: Path) -> None:
