@@ -127,20 +127,35 @@ static void caveats_unknown(struct lp_run_caveat_list *list, const struct lp_run
     }
 }
 
-static void caveat_private_image(struct lp_run_caveat_list *list, const struct lp_run *run)
+/* What a worker without shared memory has lost, by how it stands. */
+static const char *const losses[] = {
+    "had no shared memory: a kill would have cost what came after the last write",
+    "had no shared memory and ended without close: what came after the last write is lost",
+    "had no shared memory and wrote last without close: what came after that is not here, and lost with a kill",
+};
+
+static size_t loss_of(const struct lp_run_worker *worker)
 {
-    struct lp_run_line line = {0};
-    struct lp_run_concerned concerned = {0};
-    for (size_t i = 0; i < run->n_workers; i++)
-        if (run->workers[i].private_image)
-            lp_run_concern(&concerned, &run->workers[i], 1);
-    if (!concerned.n)
-        return;
-    lp_run_line_add(&line, "%zu worker%s had no shared memory: a kill would have cost what came after the last write (",
-                    concerned.n, lp_run_plural(concerned.n));
-    lp_run_line_concerned(&line, &concerned);
-    lp_run_line_add(&line, ")");
-    lp_run_caveat_add(list, "private_image", &line);
+    if (!lp_run_died(worker))
+        return 0;
+    return worker->ended ? 1 : 2;
+}
+
+static void caveats_private_image(struct lp_run_caveat_list *list, const struct lp_run *run)
+{
+    for (size_t loss = 0; loss < sizeof losses / sizeof *losses; loss++) {
+        struct lp_run_line line = {0};
+        struct lp_run_concerned concerned = {0};
+        for (size_t i = 0; i < run->n_workers; i++)
+            if (run->workers[i].private_image && loss_of(&run->workers[i]) == loss)
+                lp_run_concern(&concerned, &run->workers[i], 1);
+        if (!concerned.n)
+            continue;
+        lp_run_line_add(&line, "%zu worker%s %s (", concerned.n, lp_run_plural(concerned.n), losses[loss]);
+        lp_run_line_concerned(&line, &concerned);
+        lp_run_line_add(&line, ")");
+        lp_run_caveat_add(list, "private_image", &line);
+    }
 }
 
 void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp_run *run)
@@ -149,5 +164,5 @@ void lp_run_caveats_of_troubles(struct lp_run_caveat_list *list, const struct lp
         caveat_known(list, run, &troubles[i]);
     caveat_unplaced_cpu(list, run);
     caveats_unknown(list, run);
-    caveat_private_image(list, run);
+    caveats_private_image(list, run);
 }

@@ -282,7 +282,7 @@ struct lp_run_superseded {
      failed_callbacks  calls of on_snapshot functions that raised
      clock           jumps of the wall clock, time that a host was suspended
      troubles        what else went wrong while recording
-     private_image   workers that a kill would have cost data
+     private_image   workers that a kill has cost data, or would have
      saturated       sums at the limit of their type
      samples         samples, or files of them, that could not be used
      dropped         intervals between samples that are in no sum

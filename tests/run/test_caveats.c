@@ -535,12 +535,22 @@ static void test_a_trouble_of_many_workers(void **state)
 static void test_private_images(void **state)
 {
     (void)state;
-    struct spec specs[] = {{.image = "private"}};
+    struct spec specs[] = {
+        {.worker = "w_r1_1_00000001", .pid = 1, .image = "private"},
+        {.worker = "w_r1_2_00000002", .pid = 2, .image = "private", .state = "running", .ended = DEAD},
+        {.worker = "w_r1_3_00000003", .pid = 3, .image = "private", .state = "running"},
+    };
     struct lp_run *run = LOAD(specs);
     assert_caveat(run, "private_image",
                   "1 worker had no shared memory: a kill would have cost what came after the last write (actor rank 0, "
-                  "pid 4242 on "
-                  "node07)");
+                  "pid 1 on node07)");
+    assert_caveat(
+        run, "private_image",
+        "1 worker had no shared memory and ended without close: what came after the last write is lost (actor "
+        "rank 0, pid 2 on node07)");
+    assert_caveat(run, "private_image",
+                  "1 worker had no shared memory and wrote last without close: what came after that is not here, and "
+                  "lost with a kill (actor rank 0, pid 3 on node07)");
     lp_run_free(run);
 }
 
