@@ -71,6 +71,7 @@ static void make_worker(const struct making *making, size_t index)
     const struct lp_run_worker *was = worker_before(making, worker);
     *row = (struct lp_top_worker){.worker = worker, .share = NAN, .wait_share = NAN, .calls_per_s = NAN};
     row->rss_bytes = making->after->rss_bytes != NULL ? making->after->rss_bytes[index] : NAN;
+    row->stopped = making->after->stopped != NULL && making->after->stopped[index];
     row->age_ns = age_of(worker, making->after);
     if (making->before != NULL) {
         uint64_t from_ns = was != NULL ? was->written.monotonic_ns : worker->started.monotonic_ns;

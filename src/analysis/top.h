@@ -29,6 +29,7 @@ struct lp_top_reading {
     struct lp_run_stamp taken; /* Not before the run was read: of this machine's clocks. */
     const char *boot_id;       /* Of this machine; "" unknown. */
     const double *rss_bytes;   /* One for each worker of the run, NaN unknown; NULL: all unknown. */
+    const bool *stopped;       /* Likewise: its process is known to be stopped. NULL: of none. */
 };
 
 enum lp_top_state {
@@ -53,6 +54,7 @@ struct lp_top_worker {
     double wait_share;              /* Of wait_base_ns. */
     double calls_per_s;             /* Entries that ended, of all phases. */
     double rss_bytes;               /* Resident set now. */
+    bool stopped;                   /* Its process is. */
 };
 
 struct lp_top_counter {

@@ -27,6 +27,7 @@ static void release_entry(struct lp_watch_entry *entry)
 {
     lp_run_free(entry->run);
     free(entry->rss_bytes);
+    free(entry->stopped);
     *entry = (struct lp_watch_entry){0};
 }
 
@@ -46,12 +47,13 @@ void lp_watch_release(struct lp_watch *watch)
         forget(watch, watch->n - 1);
 }
 
-static double rss_of(const struct lp_run_worker *worker, const char *boot_id)
+static double rss_of(const struct lp_run_worker *worker, const char *boot_id, bool *stopped)
 {
     uint64_t bytes;
     struct lp_process_ref process = {(uint64_t)worker->pid, worker->pid_namespace, worker->process_start_ticks};
     bool ended = worker->closed || worker->ended;
-    if (ended || *boot_id == '\0' || strcmp(worker->boot_id, boot_id) != 0 || !lp_process_rss(&process, &bytes))
+    if (ended || *boot_id == '\0' || strcmp(worker->boot_id, boot_id) != 0 ||
+        !lp_process_rss(&process, &bytes, stopped))
         return NAN;
     return (double)bytes;
 }
@@ -65,8 +67,10 @@ static int read_entry(const struct lp_watch *watch, struct lp_watch_entry *entry
         return -1;
     entry->taken = now();
     entry->rss_bytes = calloc(entry->run->n_workers + 1, sizeof *entry->rss_bytes);
-    for (size_t i = 0; entry->rss_bytes != NULL && i < entry->run->n_workers; i++)
-        entry->rss_bytes[i] = rss_of(&entry->run->workers[i], boot_id);
+    entry->stopped = calloc(entry->run->n_workers + 1, sizeof *entry->stopped);
+    bool room = entry->rss_bytes != NULL && entry->stopped != NULL;
+    for (size_t i = 0; room && i < entry->run->n_workers; i++)
+        entry->rss_bytes[i] = rss_of(&entry->run->workers[i], boot_id, &entry->stopped[i]);
     return 0;
 }
 
@@ -101,7 +105,7 @@ static void thin_out(struct lp_watch *watch)
 
 static struct lp_top_reading reading_of(const struct lp_watch_entry *entry, const char *boot_id)
 {
-    return (struct lp_top_reading){entry->run, entry->taken, boot_id, entry->rss_bytes};
+    return (struct lp_top_reading){entry->run, entry->taken, boot_id, entry->rss_bytes, entry->stopped};
 }
 
 int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)

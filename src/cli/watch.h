@@ -16,6 +16,7 @@
 struct lp_watch_entry {
     struct lp_run *run; /* Owned. */
     double *rss_bytes;  /* Owned. */
+    bool *stopped;      /* Owned. */
     struct lp_run_stamp taken;
 };
 

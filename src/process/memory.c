@@ -20,12 +20,13 @@ static bool read_statm(uint64_t pid, uint64_t *pages)
     return end != resident && *pages > 0; /* 0: a process that is just ending */
 }
 
-bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes)
+bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes, bool *stopped)
 {
     uint64_t pages;
     long page_size = sysconf(_SC_PAGESIZE);
     /* The look comes after the read: a pid that was taken over in between would be another start. */
-    if (page_size <= 0 || !read_statm(process->pid, &pages) || lp_process_lives(process) != LP_PROCESS_LIVES)
+    if (page_size <= 0 || !read_statm(process->pid, &pages) ||
+        lp_process_lives_stopped(process, stopped) != LP_PROCESS_LIVES)
         return false;
     *bytes = pages * (uint64_t)page_size;
     return true;

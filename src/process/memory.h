@@ -10,8 +10,9 @@
 
 #include "process/other.h"
 
-/* False if the process is not known to live: it is gone, of another pid namespace, or hidden. */
-bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes);
+/* False if the process is not known to live: it is gone, of another pid namespace, or hidden. To know that, its state is
+   read as well: *stopped says whether it is stopped. */
+bool lp_process_rss(const struct lp_process_ref *process, uint64_t *bytes, bool *stopped);
 
 /* The calling process's own; 0: not measured. Costs about 20 us. */
 struct lp_own_memory {

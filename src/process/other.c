@@ -60,10 +60,11 @@ bool lp_process_shares_clocks(uint64_t pid)
     return stat("/proc/self/ns/time", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
 }
 
-enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
+enum lp_process_state lp_process_lives_stopped(const struct lp_process_ref *process, bool *stopped)
 {
     char path[64];
     struct stat_line line;
+    *stopped = false;
     if (process->pid_namespace == 0 || process->pid_namespace != lp_pid_namespace() || process->start_ticks == 0)
         return LP_PROCESS_UNKNOWN;
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process->pid);
@@ -73,7 +74,14 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     if (line.start_ticks != process->start_ticks)
         return lp_process_shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
+    *stopped = line.state == 'T' || line.state == 't';
     return ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
+}
+
+enum lp_process_state lp_process_lives(const struct lp_process_ref *process)
+{
+    bool stopped;
+    return lp_process_lives_stopped(process, &stopped);
 }
 
 bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks)

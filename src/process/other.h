@@ -18,6 +18,8 @@ struct lp_process_ref {
 /* UNKNOWN: of another pid namespace, or /proc does not tell. */
 enum lp_process_state { LP_PROCESS_GONE, LP_PROCESS_LIVES, LP_PROCESS_UNKNOWN };
 enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
+/* The same, and of one that lives whether it is stopped: by SIGSTOP, ^Z or a debugger. */
+enum lp_process_state lp_process_lives_stopped(const struct lp_process_ref *process, bool *stopped);
 
 /* False if a process of this pid namespace is known to be in another time namespace, where clocks are set off. */
 bool lp_process_shares_clocks(uint64_t pid);

@@ -21,10 +21,18 @@ static const struct lp_top_column all[] = {
     {LP_TOP_BY_OPEN, "for", 7, false, 7},      {LP_TOP_BY_NAME, "DOING", 8, true, 0},
 };
 
+/* What runs no more is nothing else. */
+static bool is_stopped(const struct lp_top_worker *worker)
+{
+    return worker->stopped && worker->state < LP_TOP_CLOSED;
+}
+
 const char *lp_top_state_name(const struct lp_top_worker *worker)
 {
     static const char *const names[] = {"live", "new", "file", "stale", "closed", "died", "gone"};
     bool by_file = worker->state == LP_TOP_LIVE && worker->worker->source == LP_SOURCE_FILE;
+    if (is_stopped(worker))
+        return "stopped";
     return by_file ? "file" : names[worker->state];
 }
 
@@ -55,12 +63,23 @@ static bool is_needed(struct lp_top_column *column, const struct lp_top *top)
     return needed;
 }
 
+static size_t state_columns(const struct lp_top *top)
+{
+    size_t columns = strlen("closed");
+    for (size_t i = 0; i < top->n_workers; i++)
+        if (is_stopped(&top->workers[i]))
+            columns = strlen("stopped");
+    return columns;
+}
+
 void lp_top_workers_table(struct lp_top_table *table, struct lp_top_column columns[LP_TOP_COLUMNS],
                           const struct lp_top *top, size_t width)
 {
     size_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         columns[n] = all[i];
+        if (all[i].key == LP_TOP_BY_STATE)
+            columns[n].columns = state_columns(top);
         bool optional = all[i].key == LP_TOP_BY_RANK || all[i].key == LP_TOP_BY_INDEX || all[i].key == LP_TOP_BY_HOST ||
                         all[i].key == LP_TOP_BY_ROLE;
         if (!optional || is_needed(&columns[n], top))
@@ -71,6 +90,8 @@ void lp_top_workers_table(struct lp_top_table *table, struct lp_top_column colum
 
 static enum lp_frame_style state_style(const struct lp_top_worker *worker)
 {
+    if (is_stopped(worker))
+        return LP_FRAME_WARNING;
     switch (worker->state) {
     case LP_TOP_NEW:
         return LP_FRAME_GOOD;

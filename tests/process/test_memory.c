@@ -54,36 +54,56 @@ static void test_what_a_child_has_touched(void **state)
 {
     (void)state;
     uint64_t small, large;
+    bool stopped;
     pid_t little = start_child(4096), much = start_child(SIZE);
     struct lp_process_ref first = ref_of(little), second = ref_of(much);
-    assert_true(lp_process_rss(&first, &small));
-    assert_true(lp_process_rss(&second, &large));
+    assert_true(lp_process_rss(&first, &small, &stopped));
+    assert_true(lp_process_rss(&second, &large, &stopped));
     assert_true(small > 0);
     assert_in_range(large - small, SIZE - (4u << 20), SIZE + (4u << 20));
     end_child(little);
     end_child(much);
-    assert_false(lp_process_rss(&second, &large));
+    assert_false(lp_process_rss(&second, &large, &stopped));
+}
+
+static void test_a_child_that_is_stopped(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    int status;
+    bool stopped = true;
+    pid_t child = start_child(4096);
+    struct lp_process_ref process = ref_of(child);
+    assert_true(lp_process_rss(&process, &bytes, &stopped));
+    assert_false(stopped);
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(lp_process_rss(&process, &bytes, &stopped));
+    assert_true(stopped);
+    end_child(child);
 }
 
 static void test_another_process_of_that_pid_is_not_asked(void **state)
 {
     (void)state;
     uint64_t bytes;
+    bool stopped;
     struct lp_process_ref self = ref_of(getpid()), other = self;
-    assert_true(lp_process_rss(&self, &bytes));
+    assert_true(lp_process_rss(&self, &bytes, &stopped));
     other.start_ticks++;
-    assert_false(lp_process_rss(&other, &bytes));
+    assert_false(lp_process_rss(&other, &bytes, &stopped));
     other = self;
     other.pid_namespace++;
-    assert_false(lp_process_rss(&other, &bytes));
+    assert_false(lp_process_rss(&other, &bytes, &stopped));
     other = (struct lp_process_ref){0};
-    assert_false(lp_process_rss(&other, &bytes));
+    assert_false(lp_process_rss(&other, &bytes, &stopped));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_child_has_touched),
+        cmocka_unit_test(test_a_child_that_is_stopped),
         cmocka_unit_test(test_another_process_of_that_pid_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -412,6 +412,24 @@ static void test_workers_with_an_index(void **state)
     end(&live);
 }
 
+static void test_workers_that_are_stopped(void **state)
+{
+    (void)state;
+    struct live live;
+    const bool stopped[8] = {true, false, true};
+    begin(&live);
+    live.after.stopped = stopped;
+    live.model.run->workers[2].closed = true;
+    live.view.mode = LP_TOP_WORKERS;
+    live.view.sort[LP_TOP_WORKERS] = LP_TOP_BY_PID;
+    assert_contains(draw(&live, 10, 80),
+                    "    PID RANK HOST   ROLE    STATE    phases  wait   calls/s      RSS DOING\n"
+                    "   4711    0 node07 actor   stopped   95.0%   79%    1.2k/s   1.5 GB …/inference\n"
+                    "   4712    1 node08 actor   live      85.0%   76%    1.2k/s   1.6 GB …/inference\n"
+                    "   4713    2 node07 learner closed   100.0%    1%    25.0/s      n/a 训练步骤 +1\n");
+    end(&live);
+}
+
 /* Who closed, died, vanished, appeared, or has not written: each says so, instead of figures that it has not. */
 static void test_what_became_of_workers(void **state)
 {
@@ -515,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_idle_ones_hidden),
         cmocka_unit_test(test_scrolled),
         cmocka_unit_test(test_workers_with_an_index),
+        cmocka_unit_test(test_workers_that_are_stopped),
         cmocka_unit_test(test_what_became_of_workers),
         cmocka_unit_test(test_the_first_reading),
         cmocka_unit_test(test_a_single_reading),
