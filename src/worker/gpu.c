@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "process/gpu.h"
+#include "process/own_threads.h"
 #include "worker/internal.h"
 #include "worker/samples.h"
 
@@ -285,6 +286,7 @@ static void *watch_devices(void *context)
 {
     struct lp_gpu_watch *watch = context;
     pthread_setname_np(pthread_self(), "lp-gpu");
+    lp_own_thread_begins();
     if (open_devices(watch)) {
         read_until_stopped(watch);
         lp_gpus_close(watch->gpus);
@@ -295,6 +297,7 @@ static void *watch_devices(void *context)
     pthread_mutex_unlock(&watch->lock);
     if (is_orphan)
         dispose(watch);
+    lp_own_thread_ends();
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/own_reads.h"
+#include "process/own_threads.h"
 #include "worker/adopt.h"
 #include "worker/children.h"
 #include "worker/internal.h"
@@ -166,6 +167,25 @@ static bool call_flushed(struct lp_worker *worker)
     return true;
 }
 
+/* The program's threads are gone: it ends as it would have without us, with its last thread, which is this one or another
+   keeper. What comes then, handlers of exit() among it, is the program's own, and is not to find signals blocked. */
+static void *leave_alone(struct lp_worker *worker)
+{
+    struct timespec until;
+    sigset_t none;
+    sigemptyset(&none);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += CLOSE_WAIT_SECONDS;
+    lp_gpu_watch_pause(worker->gpus, &until);
+    lp_describe_stop(worker, false);
+    lp_worker_flush(worker);
+    atomic_store(&worker->keeper.serves, 0);
+    lp_own_thread_ends();
+    lp_own_thread_set_apart(false);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    return NULL;
+}
+
 /* The last thing that a keeper does. */
 static void *leave(struct lp_worker *worker)
 {
@@ -186,6 +206,7 @@ static void *leave(struct lp_worker *worker)
     pthread_mutex_unlock(&keeper->lock);
     if (orphan)
         lp_worker_dispose(worker);
+    lp_own_thread_ends();
     return NULL;
 }
 
@@ -205,6 +226,7 @@ static void *keep(void *context)
     struct lp_keeper *keeper = &worker->keeper;
     pthread_setname_np(pthread_self(), "lp-keeper");
     lp_own_thread_set_apart(true);
+    lp_own_thread_begins();
     atomic_store(&keeper->serves, gettid());
     if (keeper->rests && stopped_before(keeper, lp_monotonic_ns() + REST_NS))
         return leave(worker);
@@ -229,6 +251,8 @@ static void *keep(void *context)
         atomic_store(&keeper->served, requested);
         see_to_others(worker, flush_is_due, &looked_around);
         lp_describe_go_on(worker);
+        if (lp_own_threads_are_alone())
+            return leave_alone(worker);
         if (flush_is_due) {
             if (worker->thread_names) /* each is asked at its next boundary */
                 lp_recorder_touch(&worker->recorder);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/own_reads.h"
+#include "process/own_threads.h"
 #include "worker/internal.h"
 
 #define AT_ONCE 16
@@ -202,6 +203,7 @@ bool lp_own_io_rested(const struct lp_own_io_sum *before, const struct lp_own_io
 void lp_own_io_after_fork(void)
 {
     lp_own_thread_set_apart(false); /* a keeper that forks is the child's own thread */
+    lp_own_threads_after_fork();
     set(&sum_moved, &(struct lp_io){0});
     set(&sum_by_program, &(struct lp_io){0});
     atomic_store(&inherited_by_program, lp_own_reads_of_program());

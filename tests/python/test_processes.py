@@ -233,6 +233,33 @@ if pid:
     assert run.tree.root.counters == {}
 
 
+def test_a_child_whose_only_thread_returns_F9(child: Child, run_dir: Path) -> None:
+    """As one that a thread has forked: it ends with that, though it has a thread of ours."""
+    code = """
+import os, sys, threading
+from lineprofiler.accounting import Profiler
+profiler = Profiler(sys.argv[1], sample_interval_s=0.05)
+
+def fork():
+    pid = os.fork()
+    with profiler.phase("child" if pid == 0 else "parent"):
+        pass
+    if pid:
+        assert os.waitpid(pid, 0)[1] == 0
+        ended.append(pid)
+
+ended = []
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+assert ended
+profiler.close()
+"""
+    child.run(code, run_dir)
+    run = merge_run(run_dir)
+    assert {path: node.calls for path, node in run.tree.items()} == {("child",): 1, ("parent",): 1}
+
+
 def test_a_fork_before_the_first_phase_F9(child: Child, run_dir: Path) -> None:
     code = """
 import os, sys

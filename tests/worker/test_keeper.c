@@ -1,7 +1,11 @@
 /* The keeper: there from the first phase on, flushing on its own, deaf to signals, gone when the worker is closed. */
 #include "support/worker.h"
 
+#include <pthread.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "worker/adopt.h"
 
 static char *folder;
 
@@ -205,6 +209,47 @@ static void test_several_workers_have_one_each(void **state)
     assert_int_equal(keepers_now(), 0);
 }
 
+/* Of a process whose program's threads all end: a second thread of it, then its first. */
+static void *record_a_while(void *context)
+{
+    for (int i = 0; i < 5; i++)
+        worker_record(context, "late");
+    return NULL;
+}
+
+static void end_with_ones_last_thread(void)
+{
+    pthread_t thread;
+    struct lp_worker *workers[2];
+    for (int i = 0; i < 2; i++) {
+        workers[i] = open_with_intervals(30, 0.02);
+        worker_record(workers[i], "a");
+    }
+    if (pthread_create(&thread, NULL, record_a_while, workers[0]) != 0)
+        _exit(3);
+    pthread_detach(thread);
+    pthread_exit(NULL);
+}
+
+static void test_a_process_ends_with_the_programs_last_thread(void **state)
+{
+    int status;
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* it has a thread of its own, and no end either */
+#endif
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(60);
+        end_with_ones_last_thread();
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(lp_adopt(&(struct lp_adoption){.run_dir = folder}), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +263,7 @@ int main(void)
         in_folder(test_it_proves_the_token),
         in_folder(test_it_shows_that_the_worker_lives),
         in_folder(test_several_workers_have_one_each),
+        in_folder(test_a_process_ends_with_the_programs_last_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
