@@ -4,7 +4,8 @@
  * A process ends with its last thread: one whose main thread has gone by pthread_exit(), or that a thread has forked which
  * returns. It must not be ours that keep it.
  *
- * Costs: asking is one system call while others live.
+ * Costs: asking is one system call while others live, two beside a program of one thread; some microseconds. Nothing is read
+ * of which the kernel would count the chars.
  */
 #ifndef LP_PROCESS_OWN_THREADS_H
 #define LP_PROCESS_OWN_THREADS_H
