@@ -32,6 +32,7 @@
 #define LOCK_PAUSE_NS 50000000
 #define STALE_TRIES 40
 #define DESCRIBE_TRIES 10
+#define UNSEEN_TRIES 30
 
 #define OPENING "{\"format\":\"lineprofiler-metadata\",\"version\":1,"
 #define RUNS "\"runs\":{\n"
@@ -142,7 +143,25 @@ static int write_parts(int fd, const struct part *parts, size_t n)
     return failed ? failed : fsync(fd);
 }
 
-static int write_whole(int folder, const char *worker, const struct part *parts, size_t n)
+/* As renameat, of a file that is to be the first of its name: EEXIST if it is not. A name that was looked for before it was
+   there may be remembered as not there, for a second on some network file systems; to replace that file would lose its runs,
+   and the directory's id. Where there are no links, others may see an empty file for a moment. */
+static int put_first(int from_folder, const char *temporary, int folder, const char *name)
+{
+    if (linkat(from_folder, temporary, folder, name, 0) == 0) {
+        unlinkat(from_folder, temporary, 0);
+        return 0;
+    }
+    int fd = errno == EEXIST ? -1 : openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return renameat(from_folder, temporary, folder, name);
+}
+
+/* put: what gives the whole file its name. */
+static int write_whole(int folder, const char *worker, const struct part *parts, size_t n,
+                       int (*put)(int, const char *, int, const char *))
 {
     char temporary[64];
     temporary_name(temporary, worker);
@@ -152,7 +171,7 @@ static int write_whole(int folder, const char *worker, const struct part *parts,
     int failed = write_parts(fd, parts, n);
     int why = errno;
     close(fd);
-    if (!failed && renameat(folder, temporary, folder, "metadata.json") == 0) {
+    if (!failed && put(folder, temporary, folder, "metadata.json") == 0) {
         fsync(folder);
         return 0;
     }
@@ -182,7 +201,8 @@ static uint64_t random_id(void)
 }
 
 /* kept: the lines so far. */
-static int add_line(int folder, const struct lp_worker *worker, const struct part *kept, uint64_t id)
+static int add_line(int folder, const struct lp_worker *worker, const struct part *kept, uint64_t id,
+                    int (*put)(int, const char *, int, const char *))
 {
     char opening[128];
     struct lp_buffer line = {0};
@@ -199,7 +219,7 @@ static int add_line(int folder, const struct lp_worker *worker, const struct par
                                                    {",\n", kept->len ? 2 : 0},
                                                    {line.bytes, line.len},
                                                    {ending, sizeof ending - 1}},
-                             5);
+                             5, put);
     free(line.bytes);
     return failed;
 }
@@ -210,7 +230,13 @@ struct entry {
     uint64_t id; /* of the directory; 0: none */
 };
 
-static int add_locked(int folder, const struct lp_worker *worker, struct entry *entry)
+static void pause_a_little(void)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    nanosleep(&pause, NULL);
+}
+
+static int try_to_add(int folder, const struct lp_worker *worker, struct entry *entry)
 {
     size_t len = 0;
     int failed = -1;
@@ -222,16 +248,26 @@ static int add_locked(int folder, const struct lp_worker *worker, struct entry *
         size_t end = text ? end_of_lines(text, len) : 0, start = end ? start_of_lines(text) : 0;
         entry->id = text ? lp_directory_id_in(text, len) : 0;
         entry->id = entry->id ? entry->id : random_id();
-        if (text && !end) /* not ours, or damaged: kept beside, never overwritten */
+        if (text && len > 0 && !end) /* not ours, or damaged: kept beside, never overwritten */
             renameat(folder, "metadata.json", folder, "metadata.json.damaged");
         const struct part kept = {end ? text + start : "", end - start};
-        failed = add_line(folder, worker, &kept, entry->id);
+        failed = add_line(folder, worker, &kept, entry->id, text ? renameat : put_first);
         entry->made = failed == 0;
     }
     int why = errno;
     free(text);
     free(key);
     errno = why;
+    return failed;
+}
+
+static int add_locked(int folder, const struct lp_worker *worker, struct entry *entry)
+{
+    int failed = try_to_add(folder, worker, entry);
+    for (int i = 0; failed && errno == EEXIST && i < UNSEEN_TRIES; i++) {
+        pause_a_little();
+        failed = try_to_add(folder, worker, entry);
+    }
     return failed;
 }
 
@@ -267,7 +303,8 @@ static int add_member_locked(int folder, const struct lp_metadata_place *place, 
     else
         failed = write_whole(
             folder, place->worker,
-            (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4);
+            (const struct part[]){{text, kept}, {name->bytes, name->len}, *value, {text + kept, len - kept}}, 4,
+            renameat);
     int why = errno;
     free(text);
     free(key);
@@ -356,12 +393,6 @@ static bool remove_lock_of_gone(int folder)
         removed = unlinkat(folder, LOCK, 0) == 0;
     close(fd);
     return removed;
-}
-
-static void pause_a_little(void)
-{
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
-    nanosleep(&pause, NULL);
 }
 
 /* Puts a lock of our own in the place of a dead process's, and waits whether it stays: several may try at once, and the

@@ -1,6 +1,8 @@
 /* metadata.json: one line for each run, however many workers begin at once and whatever lies in the way. */
 #include "support/worker.h"
 
+#include "process/other.h"
+
 #include <sys/syscall.h>
 
 #include "worker/internal.h"
@@ -278,7 +280,6 @@ static void test_a_lock_that_cannot_be_made(void **state)
 static void test_a_damaged_file_is_kept_beside(void **state)
 {
     static const char *const damaged[] = {
-        "",
         "not ours at all\n",
         "\"r\": at the very beginning\n",
         "{\"format\":\"lineprofiler-metadata\",\"version\":1,\"runs\":{\n\"old\":{\"run_id\":\"ol",
