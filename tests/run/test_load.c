@@ -57,7 +57,7 @@ static void test_a_directory_without_workers_K15(void **state)
 static void test_a_folder_inside_a_run_directory(void **state)
 {
     (void)state;
-    char path[256], hint[512], real[PATH_MAX];
+    char path[256], real[PATH_MAX], *hint;
     static const char yet[] = " yet: was the program run with its profiler switched on (LINEPROFILER_PROFILE=1)?";
     struct spec spec = {0};
     write_worker(folder, &spec);
@@ -65,13 +65,14 @@ static void test_a_folder_inside_a_run_directory(void **state)
     assert_fails(path, LP_RUN_EMPTY, "no worker has written to ", yet); /* no run's, by what is beside it */
     write_bytes(folder, "metadata.json", "{}", 2);
     assert_non_null(realpath(folder, real));
-    snprintf(hint, sizeof hint, " is a folder inside the run directory '%s': give that one", real);
+    assert_true(asprintf(&hint, " is a folder inside the run directory '%s': give that one", real) > 0);
     assert_fails(path, LP_RUN_EMPTY, "", hint);
     snprintf(path, sizeof path, "%s/workers/node07/", folder);
     assert_fails(path, LP_RUN_EMPTY, "", hint);
     snprintf(path, sizeof path, "%s/other", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_fails(path, LP_RUN_EMPTY, "no worker has written to ", yet);
+    free(hint);
 }
 
 static void test_nothing_readable_K15(void **state)
