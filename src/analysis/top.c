@@ -21,9 +21,10 @@ struct making {
 
 static uint64_t age_of(const struct lp_run_worker *worker, const struct lp_top_reading *now)
 {
-    bool same_boot = *now->boot_id != '\0' && strcmp(worker->boot_id, now->boot_id) == 0;
-    return same_boot ? lp_analysis_less(now->taken.monotonic_ns, worker->written.monotonic_ns)
-                     : lp_analysis_less(now->taken.realtime_ns, worker->written.realtime_ns);
+    bool same_clock = *now->boot_id != '\0' && strcmp(worker->boot_id, now->boot_id) == 0 &&
+                      worker->time_namespace == now->time_namespace;
+    return same_clock ? lp_analysis_less(now->taken.monotonic_ns, worker->written.monotonic_ns)
+                      : lp_analysis_less(now->taken.realtime_ns, worker->written.realtime_ns);
 }
 
 static enum lp_top_state state_of(const struct lp_top_worker *row, bool known)

@@ -28,6 +28,7 @@ struct lp_top_reading {
     const struct lp_run *run;
     struct lp_run_stamp taken; /* Not before the run was read: of this machine's clocks. */
     const char *boot_id;       /* Of this machine; "" unknown. */
+    uint64_t time_namespace;   /* Of this process. */
     const double *rss_bytes;   /* One for each worker of the run, NaN unknown; NULL: all unknown. */
     const bool *stopped;       /* Likewise: its process is known to be stopped. NULL: of none. */
 };

@@ -105,7 +105,12 @@ static void thin_out(struct lp_watch *watch)
 
 static struct lp_top_reading reading_of(const struct lp_watch_entry *entry, const char *boot_id)
 {
-    return (struct lp_top_reading){entry->run, entry->taken, boot_id, entry->rss_bytes, entry->stopped};
+    return (struct lp_top_reading){.run = entry->run,
+                                   .taken = entry->taken,
+                                   .boot_id = boot_id,
+                                   .time_namespace = lp_time_namespace(),
+                                   .rss_bytes = entry->rss_bytes,
+                                   .stopped = entry->stopped};
 }
 
 int lp_watch_read(struct lp_watch *watch, char *message, size_t message_size)

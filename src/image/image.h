@@ -206,7 +206,7 @@ struct lp_header {
     _Atomic uint64_t run_dir_id;                    /* its directory_id; 0: none, or not yet */
     lp_ref run_dir;                                 /* name: absolute path */
     lp_ref folder;                                  /* name: "workers/<host>" below it */
-    uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
+    uint64_t pid, parent_pid, pid_namespace, time_namespace, process_start_ticks;
     char boot_id[40];
     struct lp_stamp started;
     int64_t rank, index;  /* of the launch; of its role. -1: none */

@@ -16,6 +16,13 @@ uint64_t lp_pid_namespace(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
+uint64_t lp_time_namespace(void)
+{
+    const uint64_t of_the_machine = 0xEFFFFFFA; /* PROC_TIME_INIT_INO of linux/proc_ns.h */
+    struct stat st;
+    return stat("/proc/self/ns/time", &st) == 0 && st.st_ino != of_the_machine ? st.st_ino : 0;
+}
+
 void lp_boot_id_read(char *boot_id, size_t size)
 {
     lp_small_file_read("/proc/sys/kernel/random/boot_id", boot_id, size);
@@ -55,6 +62,7 @@ void lp_identity_read(struct lp_identity *identity)
     identity->pid = getpid();
     identity->parent_pid = getppid();
     identity->pid_namespace = lp_pid_namespace();
+    identity->time_namespace = lp_time_namespace();
     if (gethostname(identity->host, sizeof identity->host - 1) != 0 || !identity->host[0])
         snprintf(identity->host, sizeof identity->host, "unknown");
     lp_process_parent((uint64_t)identity->pid, &parent, &identity->process_start_ticks);

@@ -19,6 +19,7 @@
 struct lp_identity {
     int64_t pid, parent_pid;
     uint64_t pid_namespace;       /* inode of /proc/self/ns/pid; 0 unknown */
+    uint64_t time_namespace;      /* see lp_time_namespace */
     uint64_t process_start_ticks; /* field 22 of /proc/self/stat; 0 unknown */
     char boot_id[40];             /* "" unknown */
     char host[256];
@@ -34,5 +35,8 @@ void lp_boot_id_read(char *boot_id, size_t size);
 
 /* Inode of /proc/self/ns/pid; 0 unknown. */
 uint64_t lp_pid_namespace(void);
+/* Inode of /proc/self/ns/time: in another one monotonic clocks are set off (time_namespaces(7)). 0: that of the machine, or
+   not known. */
+uint64_t lp_time_namespace(void);
 
 #endif

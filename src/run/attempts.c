@@ -165,7 +165,7 @@ static int note_worker(struct lp_run_attempts *attempts, struct lp_run_attempt *
                        const struct lp_run_document *document)
 {
     size_t boot;
-    if (lp_run_boots_note(&attempts->boots, document->boot_id, &document->written, &boot) < 0)
+    if (lp_run_boots_note(&attempts->boots, document->boot_id, document->time_namespace, &document->written, &boot) < 0)
         return -1;
     if (attempt->n_workers == 0 || is_earlier(&document->started, &attempt->first)) {
         attempt->first = document->started;

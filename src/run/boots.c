@@ -12,18 +12,19 @@ void lp_run_boots_release(struct lp_run_boots *boots)
     *boots = (struct lp_run_boots){0};
 }
 
-static bool is_boot(const struct lp_run_boots *boots, size_t place, struct lp_span id)
+static bool is_boot(const struct lp_run_boots *boots, size_t place, struct lp_span id, uint64_t time_namespace)
 {
-    return place < boots->n_boots && lp_text_equal(lp_text_span(&boots->boots[place].id), id);
+    return place < boots->n_boots && boots->boots[place].time_namespace == time_namespace &&
+           lp_text_equal(lp_text_span(&boots->boots[place].id), id);
 }
 
 /* Files come sorted by host: the last one is the likeliest. */
-static size_t find(const struct lp_run_boots *boots, struct lp_span id)
+static size_t find(const struct lp_run_boots *boots, struct lp_span id, uint64_t time_namespace)
 {
     size_t place = boots->last;
-    if (is_boot(boots, place, id))
+    if (is_boot(boots, place, id, time_namespace))
         return place;
-    for (place = 0; place < boots->n_boots && !is_boot(boots, place, id);)
+    for (place = 0; place < boots->n_boots && !is_boot(boots, place, id, time_namespace);)
         place++;
     return place;
 }
@@ -35,14 +36,15 @@ static bool is_newer(const struct lp_run_stamp *stamp, const struct lp_run_stamp
     return stamp->realtime_ns > than->realtime_ns;
 }
 
-int lp_run_boots_note(struct lp_run_boots *boots, struct lp_span id, const struct lp_run_stamp *stamp, size_t *place)
+int lp_run_boots_note(struct lp_run_boots *boots, struct lp_span id, uint64_t time_namespace,
+                      const struct lp_run_stamp *stamp, size_t *place)
 {
-    *place = find(boots, id);
+    *place = find(boots, id, time_namespace);
     if (*place == boots->n_boots) {
         if (lp_run_room(&boots->boots, &boots->room, boots->n_boots, sizeof *boots->boots) < 0)
             return -1;
         struct lp_run_boot *boot = &boots->boots[boots->n_boots];
-        *boot = (struct lp_run_boot){.newest = *stamp};
+        *boot = (struct lp_run_boot){.time_namespace = time_namespace, .newest = *stamp};
         if (lp_text_copy(&boot->id, id) < 0)
             return -1;
         boots->n_boots++;

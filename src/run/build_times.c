@@ -12,11 +12,12 @@
 static struct lp_run_extent extent_of(const struct lp_run *run)
 {
     struct lp_run_extent extent = {0};
-    const char *boot_id = run->workers[0].boot_id;
+    const struct lp_run_worker *first = &run->workers[0];
     for (size_t i = 0; i < run->n_workers; i++) {
         const struct lp_run_worker *worker = &run->workers[i];
         lp_run_extent_add(&extent, &worker->started, &worker->written,
-                          *boot_id && strcmp(worker->boot_id, boot_id) == 0);
+                          *first->boot_id && strcmp(worker->boot_id, first->boot_id) == 0 &&
+                              worker->time_namespace == first->time_namespace);
     }
     return extent;
 }

@@ -111,19 +111,24 @@ static void caveat_saturated(struct lp_run_caveat_list *list, const struct lp_ru
     lp_run_caveat_add(list, "saturated", &line);
 }
 
+enum several_clocks { ONE_CLOCK, OF_ONE_BOOT, OF_SEVERAL_BOOTS };
+
 /* Workers are sorted by host, so that two boots show side by side. */
-static size_t count_boots(const struct lp_run *run)
+static enum several_clocks several_clocks(const struct lp_run *run)
 {
-    size_t n = 0;
-    const char *last = "";
+    const struct lp_run_worker *last = NULL;
+    enum several_clocks several = ONE_CLOCK;
     for (size_t i = 0; i < run->n_workers; i++) {
-        const char *boot_id = run->workers[i].boot_id;
-        if (!*boot_id || strcmp(boot_id, last) == 0) /* a process without descriptors cannot read it */
+        const struct lp_run_worker *worker = &run->workers[i];
+        if (!*worker->boot_id) /* a process without descriptors cannot read it */
             continue;
-        last = boot_id;
-        n++;
+        if (last && strcmp(worker->boot_id, last->boot_id) != 0)
+            return OF_SEVERAL_BOOTS;
+        if (last && worker->time_namespace != last->time_namespace)
+            several = OF_ONE_BOOT;
+        last = worker;
     }
-    return n;
+    return several;
 }
 
 static void add_skew(struct lp_run_line *line, const struct lp_run_skew *skew)
@@ -164,9 +169,13 @@ static void caveat_host_names(struct lp_run_caveat_list *list, const struct lp_r
 static void caveat_host_clocks(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
     struct lp_run_line line = {0};
-    if (count_boots(run) < 2)
+    enum several_clocks several = several_clocks(run);
+    if (several == ONE_CLOCK)
         return;
-    if (lp_run_count_machines(run) == 1) {
+    if (several == OF_ONE_BOOT) {
+        lp_run_line_add(&line, "processes are in several time namespaces, each with monotonic clocks of its own: when "
+                               "things began is by the wall clock; durations of phases are not affected");
+    } else if (lp_run_count_machines(run) == 1) {
         lp_run_line_add(&line, "the host restarted while the run lasted: when things began is by its wall clock; "
                                "durations of phases are not affected");
     } else {

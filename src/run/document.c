@@ -62,6 +62,13 @@ static int parse_index(struct lp_run_document *document, const json_t *json, str
     return json_object_get(json, "index") ? lp_run_field_count_or_null(json, "index", 0, &document->index, fault) : 0;
 }
 
+static int parse_time_namespace(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
+{
+    bool is_there = json_object_get(json, "time_namespace");
+    document->time_namespace = 0; /* it may have been that of another document */
+    return is_there ? lp_run_field_count(json, "time_namespace", 0, &document->time_namespace, fault) : 0;
+}
+
 static int parse_process(struct lp_run_document *document, const json_t *json, struct lp_run_fault *fault)
 {
     if (text_of(document, json, "worker", 1, &document->worker, fault) < 0 ||
@@ -76,6 +83,7 @@ static int parse_process(struct lp_run_document *document, const json_t *json, s
         lp_run_field_string_or_null(json, "launcher", &document->launcher, fault) < 0 ||
         lp_run_field_string(json, "boot_id", &document->boot_id, fault) < 0 ||
         lp_run_field_count(json, "pid_namespace", 0, &document->pid_namespace, fault) < 0 ||
+        parse_time_namespace(document, json, fault) < 0 ||
         lp_run_field_count(json, "process_start_ticks", 0, &document->process_start_ticks, fault) < 0)
         return -1;
     return lp_run_field_string(json, "library", &document->library, fault) < 0 ||

@@ -72,7 +72,7 @@ struct lp_run_gpu_view {
 struct lp_run_document {
     struct lp_span worker, run_id, role, host, job_id, runtime;
     struct lp_span job_system, launcher, boot_id, library, wall_clock, cpu_clock;
-    uint64_t pid, parent_pid, pid_namespace, process_start_ticks;
+    uint64_t pid, parent_pid, pid_namespace, time_namespace, process_start_ticks;
     int64_t rank, world_size, index; /* -1: none */
     struct lp_run_stamp started, written;
     struct lp_run_folder_clock folder_clock;

@@ -200,6 +200,7 @@ int lp_run_fold_worker(struct lp_run_worker *worker, const struct lp_run_documen
         .pss_bytes = document->pss_bytes,
         .threads = document->n_slots,
         .pid_namespace = document->pid_namespace,
+        .time_namespace = document->time_namespace,
         .process_start_ticks = document->process_start_ticks,
         .closed = document->closed,
         .ended = document->ended,

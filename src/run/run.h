@@ -178,7 +178,8 @@ struct lp_run_worker {
     uint64_t peak_rss_bytes, pss_bytes; /* As of its last write; 0: not measured. */
     uint64_t threads;
     uint64_t pid_namespace, process_start_ticks; /* 0: unknown. With pid and boot_id they name the process for ever. */
-    uint64_t calls;                              /* Entries that ended, of all its phases together. */
+    uint64_t time_namespace; /* With boot_id it names the monotonic clocks. 0: that of the machine, or unknown. */
+    uint64_t calls;          /* Entries that ended, of all its phases together. */
     /* Time inside of its phases, thread by thread: that of its root phases, and what others went on for beyond their ends.
        The base of imbalance. */
     uint64_t root_wall_ns;
@@ -287,7 +288,7 @@ struct lp_run_superseded {
      samples         samples, or files of them, that could not be used
      dropped         intervals between samples that are in no sum
      host_names      a name that several machines had at once
-     host_clocks     hosts, or boots of one, whose clocks need not agree, or are seen to differ
+     host_clocks     hosts, boots of one or time namespaces, whose clocks need not agree, or are seen to differ
    Of a kind that names one file, worker or attempt a line, at most 20 are named; a last line counts the others. */
 struct lp_run_caveat {
     const char *kind;

@@ -146,7 +146,8 @@ static struct lp_where_other make_other(const struct lp_run_worker *worker, cons
                                         const char *boot_id)
 {
     struct lp_where_other other = {.worker = worker};
-    other.same_clock = worker->boot_id && *boot_id && strcmp(worker->boot_id, boot_id) == 0;
+    other.same_clock = worker->boot_id && *boot_id && strcmp(worker->boot_id, boot_id) == 0 &&
+                       worker->time_namespace == lp_time_namespace();
     uint64_t now_ns = other.same_clock ? now->boottime_ns : now->realtime_ns;
     uint64_t then_ns = other.same_clock ? worker->written.boottime_ns : worker->written.realtime_ns;
     other.ahead = then_ns > now_ns && !other.same_clock;

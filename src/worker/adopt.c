@@ -103,17 +103,6 @@ static bool write_out(const struct lp_view *view, const char *file, const char *
     return done;
 }
 
-/* How long ago the owner showed life by its clock; by another boot's clock nothing can be said, and all is long ago. */
-static uint64_t silent_ns(const struct lp_header *header)
-{
-    char boot_id[sizeof header->boot_id];
-    uint64_t now_ns = lp_stamp_now().boottime_ns, seen_ns = GET(header->heartbeat_boottime_ns);
-    lp_boot_id_read(boot_id, sizeof boot_id);
-    if (boot_id[0] && strcmp(boot_id, header->boot_id) != 0)
-        return UINT64_MAX;
-    return now_ns > seen_ns ? now_ns - seen_ns : 0;
-}
-
 /* Another run's directory is looked at only where it is on the file system of our own: the server of another may not
    answer, and is not to hold up a program that has nothing to do with it. */
 static bool may_be_asked(const struct adopting *adopting, const struct lp_header *header)
@@ -132,7 +121,7 @@ static bool concerns_us(const struct adopting *adopting, const struct lp_header 
 {
     struct lp_view view;
     if (header->parent_pid == adopting->pid ||
-        (adopting->wanted->abandoned && silent_ns(header) >= HOUR_NS && may_be_asked(adopting, header)))
+        (adopting->wanted->abandoned && lp_owner_silent_ns(header) >= HOUR_NS && may_be_asked(adopting, header)))
         return true;
     if (!adopting->have_run_dir || !lp_image_may_belong(header, fd, &adopting->run_dir) ||
         lp_view_foreign(&view, fd) != 0)
@@ -158,7 +147,7 @@ static void settle(struct adopting *adopting, const struct lp_image_file *file, 
 {
     struct lp_run_place other;
     bool ours = is_ours(adopting, view);
-    uint64_t silence_ns = silent_ns(lp_view_header(view));
+    uint64_t silence_ns = lp_owner_silent_ns(lp_view_header(view));
     if (!ours &&
         (!adopting->wanted->abandoned || silence_ns < HOUR_NS || !may_be_asked(adopting, lp_view_header(view))))
         return;

@@ -100,6 +100,10 @@ static void emit_process(struct lp_emit *emit, const struct lp_worker *worker)
     emit_or_null(emit, "boot_id", identity->boot_id);
     lp_emit_key(emit, "pid_namespace");
     lp_emit_u64(emit, identity->pid_namespace);
+    if (identity->time_namespace) {
+        lp_emit_key(emit, "time_namespace");
+        lp_emit_u64(emit, identity->time_namespace);
+    }
     lp_emit_key(emit, "process_start_ticks");
     lp_emit_u64(emit, identity->process_start_ticks);
     lp_emit_newline(emit);
@@ -235,6 +239,7 @@ int lp_worker_put_facts(struct lp_worker *worker)
     header->pid = (uint64_t)identity->pid;
     header->parent_pid = (uint64_t)identity->parent_pid;
     header->pid_namespace = identity->pid_namespace;
+    header->time_namespace = identity->time_namespace;
     header->process_start_ticks = identity->process_start_ticks;
     memcpy(header->boot_id, identity->boot_id, sizeof header->boot_id);
     header->started = worker->started;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "process/identity.h"
 #include "process/other.h"
@@ -12,11 +13,39 @@
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
+static bool shares_our_clocks(const struct lp_header *header)
+{
+    return header->time_namespace == lp_time_namespace();
+}
+
+/* Where one of the two is not known, for want of a descriptor, they may be the same. */
+static bool is_of_other_boot(const struct lp_header *header)
+{
+    char boot_id[sizeof header->boot_id];
+    lp_boot_id_read(boot_id, sizeof boot_id);
+    return boot_id[0] && header->boot_id[0] && strcmp(header->boot_id, boot_id) != 0;
+}
+
+uint64_t lp_owner_silent_ns(const struct lp_header *header)
+{
+    struct lp_stamp now = lp_stamp_now();
+    if (is_of_other_boot(header))
+        return UINT64_MAX;
+    bool shared = shares_our_clocks(header);
+    uint64_t now_ns = shared ? now.boottime_ns : now.realtime_ns;
+    uint64_t seen_ns = shared ? GET(header->heartbeat_boottime_ns) : GET(header->heartbeat_realtime_ns);
+    return now_ns > seen_ns ? now_ns - seen_ns : 0;
+}
+
+/* A suspended machine was silent for nobody. */
 static bool is_silent(const struct lp_header *header)
 {
     uint64_t interval_ns = header->snapshot_ns ? header->snapshot_ns : USUAL_INTERVAL_NS;
     uint64_t now_ns = lp_stamp_now().monotonic_ns, seen_ns = GET(header->heartbeat_ns);
-    return now_ns > seen_ns && (now_ns - seen_ns) / SILENT_INTERVALS > interval_ns;
+    uint64_t silent_ns = now_ns > seen_ns ? now_ns - seen_ns : 0;
+    if (!shares_our_clocks(header))
+        silent_ns = lp_owner_silent_ns(header);
+    return silent_ns / SILENT_INTERVALS > interval_ns;
 }
 
 /* It is the same process, but holds no lock: its descriptor was closed, or it is another program by now. */
@@ -34,14 +63,6 @@ static bool still_records(const struct lp_header *header, int fd)
         break;
     }
     return !is_silent(header);
-}
-
-/* Where one of the two is not known, for want of a descriptor, they may be the same. */
-static bool is_of_other_boot(const struct lp_header *header)
-{
-    char boot_id[sizeof header->boot_id];
-    lp_boot_id_read(boot_id, sizeof boot_id);
-    return boot_id[0] && header->boot_id[0] && strcmp(header->boot_id, boot_id) != 0;
 }
 
 bool lp_owner_lives(const struct lp_header *header, int fd)
@@ -95,11 +116,34 @@ static uint64_t last_seen_ns(const struct lp_view *view)
     return latest;
 }
 
+/* The owner writes its heartbeat meanwhile: two readings that are alike are of one moment. */
+static bool read_heartbeat(const struct lp_view *view, struct lp_header *header)
+{
+    struct lp_header again;
+    return pread(view->fd, header, sizeof *header, 0) == sizeof *header &&
+           pread(view->fd, &again, sizeof again, 0) == sizeof again && GET(header->heartbeat_ns) != 0 &&
+           GET(header->heartbeat_ns) == GET(again.heartbeat_ns) &&
+           GET(header->heartbeat_realtime_ns) == GET(again.heartbeat_realtime_ns) &&
+           GET(header->heartbeat_boottime_ns) == GET(again.heartbeat_boottime_ns);
+}
+
+struct lp_stamp lp_owner_now(const struct lp_view *view)
+{
+    struct lp_header header;
+    struct lp_stamp now = lp_stamp_now();
+    if (shares_our_clocks(lp_view_header(view)) || !read_heartbeat(view, &header))
+        return now;
+    uint64_t since_ns = now.realtime_ns - GET(header.heartbeat_realtime_ns);
+    now.monotonic_ns = GET(header.heartbeat_ns) + since_ns;
+    now.boottime_ns = GET(header.heartbeat_boottime_ns) + since_ns;
+    return now;
+}
+
 struct lp_stamp lp_owner_seen(const struct lp_view *view, bool lives)
 {
     const struct lp_header *header = lp_view_header(view);
     if (lives)
-        return lp_stamp_now();
+        return lp_owner_now(view);
     if (GET(header->closed))
         return header->closed_at;
     struct lp_stamp seen = {GET(header->heartbeat_realtime_ns), GET(header->heartbeat_ns),

@@ -23,6 +23,13 @@
 /* fd: the image, open. */
 bool lp_owner_lives(const struct lp_header *header, int fd);
 
+/* Now, by the owner's clocks. In one time namespace they are ours; in others, which containers may have, they are set off, and
+   the clock of day, which all share, has to serve. */
+struct lp_stamp lp_owner_now(const struct lp_view *view);
+/* For how long the owner has shown no life outside its phases; by another boot's clocks nothing can be said, and all is long
+   ago. */
+uint64_t lp_owner_silent_ns(const struct lp_header *header);
+
 /* The moment at which the figures of an image stand: now for a living owner; else when it closed, or the latest moment of
    which the image has any trace, by the clocks as the owner last saw them. */
 struct lp_stamp lp_owner_seen(const struct lp_view *view, bool lives);

@@ -19,7 +19,6 @@
 #define STACK_TRIES 8  /* for two readings between which a stack stood still */
 #define THREAD_TRIES 4 /* for a thread that ends or begins in its slot meanwhile */
 #define TEXT_BYTES (1u << 20)
-#define LEAST_SET_OFF_NS 1000000000 /* less is how the clock of day has been slewed */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
@@ -392,33 +391,13 @@ static void read_threads(struct reading *reading)
     }
 }
 
-/* What the owner's CLOCK_MONOTONIC is ahead of ours. In one time namespace there is one such clock; in others, which
-   containers may have, it is set off, and the clock of day, which all share, has to serve. */
-static uint64_t set_off_ns(const struct lp_view *view)
-{
-    struct lp_header first, second;
-    const struct lp_header *header = lp_view_header(view);
-    bool seen = header->pid_namespace == lp_pid_namespace();
-    if (header->pid_namespace == 0 || GET(header->heartbeat_ns) == 0 || (seen && lp_process_shares_clocks(header->pid)))
-        return 0;
-    if (!read_anew(view, header, &first, sizeof first) || !read_anew(view, header, &second, sizeof second) ||
-        GET(first.heartbeat_ns) != GET(second.heartbeat_ns) ||
-        GET(first.heartbeat_realtime_ns) != GET(second.heartbeat_realtime_ns))
-        return 0;
-    struct lp_stamp now = lp_stamp_now();
-    uint64_t by_day_ns = now.realtime_ns - GET(second.heartbeat_realtime_ns) + GET(second.heartbeat_ns);
-    int64_t ahead_ns = (int64_t)(by_day_ns - now.monotonic_ns);
-    bool set = ahead_ns > LEAST_SET_OFF_NS || ahead_ns < -LEAST_SET_OFF_NS;
-    return set ? (uint64_t)ahead_ns : 0;
-}
-
 static int read_view(struct lp_stacks *stacks, const struct lp_view *view)
 {
     const struct lp_header *header = lp_view_header(view);
     struct reading reading = {
         .view = view,
         .stacks = stacks,
-        .set_off_ns = set_off_ns(view),
+        .set_off_ns = lp_owner_now(view).monotonic_ns - lp_stamp_now().monotonic_ns,
         .slots_left = view->size / sizeof(struct lp_slot),
         .stacks_left = view->size / sizeof(struct lp_stack) * THREAD_TRIES,
         .text_left = view->size + TEXT_BYTES,

@@ -193,10 +193,19 @@ tell(live=facts(live), live_ns=live.tree[("apart",)].wall_ns, live_runtime=live.
 """
 
 
-@pytest.mark.parametrize("clocks", ["--monotonic=1000000000", "--boottime=1000000000"])
-def test_monotonic_clocks_that_are_far_apart_CK03(child: Child, run_dir: Path, clocks: str) -> None:
+@pytest.mark.parametrize(
+    "clocks",
+    [
+        ["--monotonic=1000000000"],
+        ["--boottime=1000000000"],
+        ["--monotonic=86400", "--boottime=86400"],
+    ],
+)
+def test_monotonic_clocks_that_are_far_apart_CK03(
+    child: Child, run_dir: Path, clocks: list[str]
+) -> None:
     """As on two machines, or in containers with clocks of their own: here with one boot id."""
-    apart = ("unshare", "--time", "--fork", clocks)
+    apart = ("unshare", "--time", "--fork", *clocks)
     within("true", apart)
     found = child.json(PRELUDE + APART, run_dir, *apart, within=within(OWN_SHM))
     run = merge_run(run_dir)
@@ -210,3 +219,5 @@ def test_monotonic_clocks_that_are_far_apart_CK03(child: Child, run_dir: Path, c
     assert found["live"]["open"] == {"here": 1, "apart": 1}
     assert found["live_ns"] < 60e9
     assert found["live_runtime"] < 60e9
+    [caveat] = [caveat for caveat in run.caveats if caveat.kind == "host_clocks"]
+    assert "several time namespaces" in caveat.text

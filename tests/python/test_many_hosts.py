@@ -126,7 +126,8 @@ shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
 run_dir, why = sys.argv[1], int(sys.argv[2])
 with Profiler(run_dir, snapshot_interval_s=None) as profiler, profiler.phase("a"):
     pass
-shim.faulty_begin(os.fsencode(os.path.realpath(run_dir)), 0, why, 3)
+# The directory's id is looked for first, twice.
+shim.faulty_begin(os.fsencode(os.path.realpath(run_dir)), 0, why, 5)
 run = merge_run(run_dir)
 tell(run=facts(run), left=shim.faulty_left(0))
 """

@@ -19,7 +19,7 @@ static struct lp_run_stamp at(uint64_t boottime_s, int64_t ahead_s)
 static size_t note(struct lp_run_boots *boots, const char *id, struct lp_run_stamp stamp)
 {
     size_t place;
-    assert_int_equal(lp_run_boots_note(boots, span(id), &stamp, &place), 0);
+    assert_int_equal(lp_run_boots_note(boots, span(id), 0, &stamp, &place), 0);
     return place;
 }
 
@@ -56,6 +56,21 @@ static void test_boots_are_lined_up_by_their_wall_clocks(void **state)
     lp_run_boots_release(&boots);
 }
 
+/* Clocks of one boot are set off in time namespaces. */
+static void test_time_namespaces_of_a_boot(void **state)
+{
+    size_t place;
+    const struct lp_run_stamp before = at(5000, 0), after = at(10, 5000); /* and yet before it by its own clock */
+    struct lp_run_boots boots = {0};
+    (void)state;
+    size_t first = note(&boots, "boot", before);
+    assert_int_equal(lp_run_boots_note(&boots, span("boot"), 4026532222, &after, &place), 0);
+    assert_int_not_equal(place, first);
+    assert_true(time_of(&boots, first, before) < time_of(&boots, place, after));
+    assert_int_equal(note(&boots, "boot", before), first);
+    lp_run_boots_release(&boots);
+}
+
 /* No id: which boot it was is not known, and there is only the wall clock. And no stamp makes a time wrap around. */
 static void test_what_is_not_known_or_cannot_be(void **state)
 {
@@ -77,6 +92,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wall_clock_that_was_set_CK01),
         cmocka_unit_test(test_boots_are_lined_up_by_their_wall_clocks),
+        cmocka_unit_test(test_time_namespaces_of_a_boot),
         cmocka_unit_test(test_what_is_not_known_or_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
