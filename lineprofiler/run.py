@@ -200,7 +200,10 @@ class Worker(_Record):
     """How often it had written, this time included."""
     threads: int
     root_wall_ns: int
-    """Wall time of its top-level phases, and of what went on beyond their end: what imbalance compares."""
+    """Wall time of its top-level phases, and of what went on beyond their end.
+
+    What imbalance compares.
+    """
     closed: bool
     """It was closed, and nothing is missing."""
     ended: bool
