@@ -171,6 +171,7 @@ def load_run(
     roles: tuple[bytes, ...],
     hosts: tuple[bytes, ...],
     ranks: tuple[bytes, ...],
+    run_id: bytes | None,
     /,
 ) -> dict[str, Any]:
     """Read a run directory as plain objects. See src/python/run.c."""

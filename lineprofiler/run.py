@@ -286,9 +286,10 @@ class Unreadable(_Record):
 
 
 class Superseded(_Record):
-    """An earlier attempt in the same directory, which is not part of the figures."""
+    """Another attempt in the same directory, which is not part of the figures."""
 
     __slots__ = (
+        "later",
         "run_id",
         "run_id_generated",
         "started_realtime_ns",
@@ -304,6 +305,8 @@ class Superseded(_Record):
     started_realtime_ns: int
     written_realtime_ns: int
     run_id_generated: bool
+    later: bool
+    """It began after the run, which is so only where an earlier one was asked for."""
 
     @property
     def started_at(self) -> float:
@@ -437,7 +440,7 @@ def _make_worker(raw: dict[str, Any], used: dict[str, Any] | None) -> Worker:
 
 
 def _make_superseded(raw: tuple[Any, ...]) -> Superseded:
-    run_id, workers, unreadable, started, written, generated = raw
+    run_id, workers, unreadable, started, written, generated, later = raw
     return Superseded(
         run_id=run_id,
         workers=workers,
@@ -445,6 +448,7 @@ def _make_superseded(raw: tuple[Any, ...]) -> Superseded:
         started_realtime_ns=started,
         written_realtime_ns=written,
         run_id_generated=generated,
+        later=later,
     )
 
 
@@ -471,6 +475,12 @@ def _names(what: str, wanted: str | Iterable[str] | None) -> tuple[bytes, ...]:
     return tuple(name.encode("utf-8", "surrogatepass") for name in names)
 
 
+def _run_id(wanted: str | None) -> bytes | None:
+    if wanted is not None and not isinstance(wanted, str):
+        raise TypeError(f"run_id: a text is expected, not {type(wanted).__name__}")
+    return None if wanted is None else _names("run_id", wanted)[0]
+
+
 def _ranks(wanted: int | str | range | Iterable[int | str] | None) -> tuple[bytes, ...]:
     """Return ranks as the core takes them."""
     if isinstance(wanted, int):
@@ -493,14 +503,18 @@ def merge_run(
     roles: str | Iterable[str] | None = None,
     hosts: str | Iterable[str] | None = None,
     ranks: int | str | range | Iterable[int | str] | None = None,
+    run_id: str | None = None,
 ) -> Run:
     """Read a run directory: the newest attempt in it, all its workers merged.
+
+    run_id chooses another attempt, by its id or a glob; of several that match, the newest.
 
     with_samples=False leaves the resource samples out, which saves most of the memory.
 
     roles, hosts and ranks choose workers: those of any of these roles (names or globs), on any of
     these hosts, of any of these ranks (numbers, a range, or texts such as "0-7"). `left_out` of the
-    run says how many others there are. LookupError: one of them is of no worker.
+    run says how many others there are. LookupError: one of them is of no worker, or run_id of no
+    attempt.
 
     A run in progress may be read at any time. Workers that run on this machine, or died here, are
     read from their memory where that is newer than their file.
@@ -510,7 +524,12 @@ def merge_run(
     file that cannot be read is named in `unreadable` and costs that worker only.
     """
     raw = _core.load_run(
-        run_dir, with_samples, _names("roles", roles), _names("hosts", hosts), _ranks(ranks)
+        run_dir,
+        with_samples,
+        _names("roles", roles),
+        _names("hosts", hosts),
+        _ranks(ranks),
+        _run_id(run_id),
     )
     used = raw["usage"]
     workers = [

@@ -11,6 +11,7 @@ static const char help[] =
     "  --samples csv|jsonl  as comma-separated values with a line of names, or a JSON\n"
     "                       object a line\n"
     "  --gpu                the samples of devices instead of those of processes\n"
+    "  --run ID             the attempt of that run id, or of a glob; of several the newest\n"
     "  -o, --output PATH    write to PATH, whole or not at all\n"
     "  -h, --help           this text\n"
     "\n"
@@ -27,15 +28,16 @@ static const char help[] =
     "is written.\n";
 
 struct choices {
-    const char *dir, *path; /* Borrowed from argv. */
+    const char *dir, *path, *run_id; /* Borrowed from argv. */
     bool chosen, json, gpu, help;
 };
 
-enum { OPTION_SAMPLES = 256, OPTION_GPU };
+enum { OPTION_SAMPLES = 256, OPTION_GPU, OPTION_RUN };
 
 static const struct option longs[] = {
     {"samples", required_argument, NULL, OPTION_SAMPLES},
     {"gpu", no_argument, NULL, OPTION_GPU},
+    {"run", required_argument, NULL, OPTION_RUN},
     {"output", required_argument, NULL, 'o'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -58,6 +60,9 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
     switch (option) {
     case OPTION_SAMPLES:
         return choose_form(choices, arguments);
+    case OPTION_RUN:
+        choices->run_id = arguments->value;
+        return 0;
     case OPTION_GPU:
         choices->gpu = true;
         return 0;
@@ -141,7 +146,8 @@ static int export(const struct lp_cli *cli, const struct lp_cli_command *command
         return LP_CLI_WRONG;
     if (choices.help)
         return lp_cli_help(cli, command);
-    if (lp_cli_load(&run, choices.dir, true, cli, command) != 0)
+    struct lp_run_options options = {.no_samples = true, .run_id = choices.run_id};
+    if (lp_cli_load_by(&run, choices.dir, &options, cli, command) != 0)
         return LP_CLI_WRONG;
     int status = export_rows(&choices, cli, command, run);
     lp_run_free(run);

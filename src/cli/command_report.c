@@ -16,6 +16,7 @@ static const char help[] =
     "  --host NAME          only those on that host, likewise\n"
     "  --rank N, --rank A-B only those of that rank, or of these: --rank 0-7. Each of the three may\n"
     "                       be given several times: of one kind any counts, of several all do\n"
+    "  --run ID             the attempt of that run id, or of a glob: 'slurm-77*'; of several the newest\n"
     "  --no-samples         phases only: leaves out the resource samples, the bulk of a long run\n"
     "  -o, --output PATH    write to PATH, whole or not at all\n"
     "  --color auto|always|never\n"
@@ -31,17 +32,26 @@ static const char help[] =
     "  lineprofiler report profile/ -o report.txt\n"
     "\n"
     "Exit status: 0 done; 2 wrong usage, no such directory, nothing readable in it, or nobody\n"
-    "there of that role, host or rank.\n";
+    "there of that role, host, rank or run.\n";
 
 struct choices {
-    const char *dir, *path; /* Borrowed from argv. */
+    const char *dir, *path, *run_id; /* Borrowed from argv. */
     const struct lp_report_format *format;
     enum lp_cli_colour colour;
     struct lp_run_filter filter; /* Its arrays are Owned, with room for each word of argv. */
     bool no_samples, help;
 };
 
-enum { OPTION_JSON = 256, OPTION_FORMAT, OPTION_NO_SAMPLES, OPTION_COLOR, OPTION_ROLE, OPTION_HOST, OPTION_RANK };
+enum {
+    OPTION_JSON = 256,
+    OPTION_FORMAT,
+    OPTION_NO_SAMPLES,
+    OPTION_COLOR,
+    OPTION_ROLE,
+    OPTION_HOST,
+    OPTION_RANK,
+    OPTION_RUN
+};
 
 static const struct option longs[] = {
     {"json", no_argument, NULL, OPTION_JSON},
@@ -50,6 +60,7 @@ static const struct option longs[] = {
     {"role", required_argument, NULL, OPTION_ROLE},
     {"host", required_argument, NULL, OPTION_HOST},
     {"rank", required_argument, NULL, OPTION_RANK},
+    {"run", required_argument, NULL, OPTION_RUN},
     {"output", required_argument, NULL, 'o'},
     {"color", required_argument, NULL, OPTION_COLOR},
     {"help", no_argument, NULL, 'h'},
@@ -81,6 +92,9 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
         return 0;
     case OPTION_RANK:
         choices->filter.ranks[choices->filter.n_ranks++] = arguments->value;
+        return 0;
+    case OPTION_RUN:
+        choices->run_id = arguments->value;
         return 0;
     case OPTION_COLOR:
         return lp_cli_colour_choose(&choices->colour, arguments);
@@ -141,7 +155,9 @@ static int report_run(const struct choices *choices, const struct lp_cli *cli, c
     struct lp_run *run = NULL;
     struct lp_analysis *analysis = NULL;
     int status;
-    if (lp_cli_load_some(&run, choices->dir, choices->no_samples, &choices->filter, cli, command) != 0)
+    struct lp_run_options options = {
+        .no_samples = choices->no_samples, .filter = &choices->filter, .run_id = choices->run_id};
+    if (lp_cli_load_by(&run, choices->dir, &options, cli, command) != 0)
         return LP_CLI_WRONG;
     if (lp_analysis_make(&analysis, run) == 0)
         status = write_report(choices, cli, command, analysis);

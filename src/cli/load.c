@@ -5,18 +5,18 @@
 int lp_cli_load(struct lp_run **run, const char *dir, bool no_samples, const struct lp_cli *cli,
                 const struct lp_cli_command *command)
 {
-    return lp_cli_load_some(run, dir, no_samples, NULL, cli, command);
+    return lp_cli_load_by(run, dir, &(struct lp_run_options){.no_samples = no_samples}, cli, command);
 }
 
-int lp_cli_load_some(struct lp_run **run, const char *dir, bool no_samples, const struct lp_run_filter *filter,
-                     const struct lp_cli *cli, const struct lp_cli_command *command)
+int lp_cli_load_by(struct lp_run **run, const char *dir, struct lp_run_options *options, const struct lp_cli *cli,
+                   const struct lp_cli_command *command)
 {
     char message[1024];
     struct lp_cli_progress progress;
     lp_cli_progress_begin(&progress, cli->err);
-    struct lp_run_options options = {
-        .no_samples = no_samples, .filter = filter, .progress = lp_cli_progress_step, .progress_context = &progress};
-    int status = lp_run_load(run, dir, &options, message, sizeof message);
+    options->progress = lp_cli_progress_step;
+    options->progress_context = &progress;
+    int status = lp_run_load(run, dir, options, message, sizeof message);
     lp_cli_progress_end(&progress);
     if (status == LP_RUN_OK)
         return 0;

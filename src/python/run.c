@@ -278,9 +278,10 @@ static PyObject *make_unreadable(const void *elements, size_t i)
 static PyObject *make_superseded(const void *elements, size_t i)
 {
     const struct lp_run_superseded *superseded = (const struct lp_run_superseded *)elements + i;
-    return Py_BuildValue("(NnnKKN)", from_text(&superseded->run_id), (Py_ssize_t)superseded->n_workers,
+    return Py_BuildValue("(NnnKKNN)", from_text(&superseded->run_id), (Py_ssize_t)superseded->n_workers,
                          (Py_ssize_t)superseded->n_unreadable, (unsigned long long)superseded->started_realtime_ns,
-                         (unsigned long long)superseded->written_realtime_ns, PyBool_FromLong(superseded->generated));
+                         (unsigned long long)superseded->written_realtime_ns, PyBool_FromLong(superseded->generated),
+                         PyBool_FromLong(superseded->later));
 }
 
 static PyObject *make_caveat(const void *elements, size_t i)
@@ -411,17 +412,19 @@ static PyObject *load_run(PyObject *module, const char *dir, const struct lp_run
 
 PyObject *lpy_load_run(PyObject *module, PyObject *args)
 {
-    PyObject *bytes = NULL, *roles, *hosts, *ranks, *result = NULL;
+    PyObject *bytes = NULL, *roles, *hosts, *ranks, *wanted_run, *result = NULL;
     int with_samples;
-    if (!PyArg_ParseTuple(args, "O&pO!O!O!:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples,
-                          &PyTuple_Type, &roles, &PyTuple_Type, &hosts, &PyTuple_Type, &ranks))
+    if (!PyArg_ParseTuple(args, "O&pO!O!O!O:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples,
+                          &PyTuple_Type, &roles, &PyTuple_Type, &hosts, &PyTuple_Type, &ranks, &wanted_run))
         return NULL;
+    char *run_id = NULL;
     struct lp_run_filter filter = {0};
-    if (take_values(roles, &filter.roles, &filter.n_roles) == 0 &&
+    bool taken = wanted_run == Py_None || PyBytes_AsStringAndSize(wanted_run, &run_id, NULL) == 0;
+    if (taken && take_values(roles, &filter.roles, &filter.n_roles) == 0 &&
         take_values(hosts, &filter.hosts, &filter.n_hosts) == 0 &&
         take_values(ranks, &filter.ranks, &filter.n_ranks) == 0)
         result = load_run(module, PyBytes_AS_STRING(bytes),
-                          &(struct lp_run_options){.no_samples = !with_samples, .filter = &filter});
+                          &(struct lp_run_options){.no_samples = !with_samples, .filter = &filter, .run_id = run_id});
     release_values(&filter);
     Py_DECREF(bytes);
     return result;

@@ -167,6 +167,7 @@ static void superseded(struct lp_emit *emit, const struct lp_run *run)
         lp_report_json_count(emit, "unreadable", run->superseded[i].n_unreadable);
         lp_report_json_count(emit, "started_realtime_ns", run->superseded[i].started_realtime_ns);
         lp_report_json_count(emit, "written_realtime_ns", run->superseded[i].written_realtime_ns);
+        lp_report_json_bool(emit, "later", run->superseded[i].later);
         lp_emit_close(emit, '}');
     }
     lp_emit_close(emit, ']');

@@ -62,14 +62,17 @@ void lp_run_attempts_sort(const struct lp_run_attempts *attempts)
         qsort(attempts->attempts, attempts->n_attempts, sizeof(struct lp_run_attempt *), by_age);
 }
 
-struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts)
+struct lp_run_attempt *lp_run_attempts_chosen(const struct lp_run_attempts *attempts)
 {
-    struct lp_run_attempt *newest = NULL;
+    struct lp_run_attempt *chosen = NULL;
     settle(attempts, attempts->attempts, attempts->n_attempts);
-    for (size_t i = 0; i < attempts->n_attempts; i++)
-        if (!newest || by_age(&attempts->attempts[i], &newest) < 0)
-            newest = attempts->attempts[i];
-    return newest;
+    for (size_t i = 0; i < attempts->n_attempts; i++) {
+        struct lp_run_attempt *attempt = attempts->attempts[i];
+        bool may_be = !attempts->run_id || attempt->chosen;
+        if (may_be && (!chosen || by_age(&attempt, &chosen) < 0))
+            chosen = attempt;
+    }
+    return chosen;
 }
 
 static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, struct lp_span run_id)
@@ -84,7 +87,13 @@ static struct lp_run_attempt *new_attempt(struct lp_run_attempts *attempts, stru
     if (lp_text_copy(&attempt->run_id, run_id) < 0 ||
         lp_run_table_add(&attempts->table, attempts, lp_text_span(&attempt->run_id), attempt) < 0)
         return NULL;
-    attempts->kept[attempts->n_kept++] = attempt;
+    int chosen = attempts->run_id ? lp_run_filter_matches(attempts->run_id, run_id) : 0;
+    if (chosen < 0)
+        return NULL;
+    attempt->chosen = chosen;
+    attempt->dropped = attempts->run_id && !chosen;
+    if (!attempt->dropped)
+        attempts->kept[attempts->n_kept++] = attempt;
     return attempt;
 }
 

@@ -1,8 +1,8 @@
 /*
  * attempts: the shelf on which the workers of a directory are put, each attempt's apart.
  *
- * Owns: attempts, their roles' trees and their workers, and which of them is the newest: the one whose first worker
- * began last, whatever the wall clock was set to meanwhile. That is not known before the last file, and a directory may hold thousands of attempts (each worker its
+ * Owns: attempts, their roles' trees and their workers, and which of them is reported: the one that was asked for, or the
+ * newest, whose first worker began last, whatever the wall clock was set to meanwhile. That is not known before the last file, and a directory may hold thousands of attempts (each worker its
  * own, where the run id was not handed on), so only the newest few keep their figures; an attempt that was dropped and
  * turns out to be the newest after all has to be gathered again, which is the caller's part.
  *
@@ -37,7 +37,8 @@ struct lp_run_attempt {
     size_t n_workers;                           /* Counted also once dropped; with those that the filter left out. */
     uint64_t own_id_until_ns; /* Realtime: when the last one wrote whom nobody gave the run id; 0: there is none. */
     struct lp_text job;       /* Owned: "slurm job 77" if all are of one; bytes is NULL: not so. */
-    bool dropped;             /* What follows is gone. */
+    bool chosen;              /* It was asked for. */
+    bool dropped;             /* What follows is gone, or was never taken. */
     struct lp_run_role_tree **roles; /* Owned. */
     size_t n_roles, roles_room;
     struct lp_run_worker *workers; /* Owned. */
@@ -56,6 +57,7 @@ struct lp_run_attempts {
     struct lp_run_fold fold;
     uint64_t n_folded;
     const struct lp_run_filter *filter; /* Borrowed; NULL: all workers are read. */
+    const char *run_id;                 /* Borrowed; NULL: the newest is reported. As a name of the filter. */
 };
 
 /* *attempts must be zeroed before its first use; release leaves it so. */
@@ -66,7 +68,7 @@ int lp_run_attempts_add(struct lp_run_attempts *attempts, const struct lp_run_do
                         enum lp_run_source source);
 
 /* The attempt that is reported, perhaps a dropped one; NULL if there is none. */
-struct lp_run_attempt *lp_run_attempts_newest(const struct lp_run_attempts *attempts);
+struct lp_run_attempt *lp_run_attempts_chosen(const struct lp_run_attempts *attempts);
 
 /* Sorts them, newest first. */
 void lp_run_attempts_sort(const struct lp_run_attempts *attempts);

@@ -128,12 +128,17 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
     run->superseded = calloc(n - 1, sizeof *run->superseded);
     if (!run->superseded)
         return -1;
-    const struct lp_run_attempt *newest = attempts->attempts[0];
-    for (size_t i = 1; i < n; i++) {
+    const struct lp_run_attempt *chosen = lp_run_attempts_chosen(attempts);
+    bool later = true;
+    for (size_t i = 0; i < n && chosen; i++) {
         const struct lp_run_attempt *attempt = attempts->attempts[i];
+        later &= attempt != chosen;
+        if (attempt == chosen)
+            continue;
         struct lp_run_superseded *superseded = &run->superseded[run->n_superseded++];
         if (lp_text_copy(&superseded->run_id, lp_text_span(&attempt->run_id)) < 0)
             return -1;
+        superseded->later = later;
         superseded->n_workers = attempt->n_workers;
         superseded->started_realtime_ns = attempt->first_started_ns;
         superseded->written_realtime_ns = attempt->last_written_ns;
@@ -141,8 +146,8 @@ int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *at
         superseded->own_id_until_ns = attempt->own_id_until_ns;
         if (attempt->job.bytes && lp_text_copy(&superseded->job, lp_text_span(&attempt->job)) < 0)
             return -1;
-        superseded->other_job = attempt->job.bytes && newest->job.bytes &&
-                                !lp_text_equal(lp_text_span(&attempt->job), lp_text_span(&newest->job));
+        superseded->other_job = attempt->job.bytes && chosen->job.bytes &&
+                                !lp_text_equal(lp_text_span(&attempt->job), lp_text_span(&chosen->job));
     }
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "run/gather.h"
 
-/* Fills the superseded attempts from all but the newest, before figures are taken away. 0, or -1 without memory. */
+/* Fills the superseded attempts from all but the chosen one, before figures are taken away. 0, or -1 without memory. */
 int lp_run_build_superseded(struct lp_run *run, const struct lp_run_attempts *attempts);
 
 /* Moves an attempt's trees and workers into the run. 0, or -1 without memory. */

@@ -88,18 +88,21 @@ static void add_attempt(struct lp_run_line *line, const struct lp_run_superseded
 
 static void caveat_superseded(struct lp_run_caveat_list *list, const struct lp_run *run)
 {
-    size_t earlier = 0;
+    size_t left_out = 0;
+    bool any_later = false;
     for (size_t i = 0; i < run->n_superseded; i++) {
         const struct lp_run_superseded *superseded = &run->superseded[i];
         struct lp_run_line line = {0};
+        any_later |= superseded->later;
         /* What ran at the same time is not earlier, and has a caveat of its own. */
-        if (lp_run_did_not_join(run, superseded) || is_of_other_job(run, superseded) || ++earlier > LP_RUN_CAVEATS_MAX)
+        if (lp_run_did_not_join(run, superseded) || is_of_other_job(run, superseded) || ++left_out > LP_RUN_CAVEATS_MAX)
             continue;
-        lp_run_line_add(&line, "an earlier attempt in this directory is left out: ");
+        lp_run_line_add(&line, superseded->later ? "a later attempt in this directory is left out: "
+                                                 : "an earlier attempt in this directory is left out: ");
         add_attempt(&line, superseded, false);
         lp_run_caveat_add(list, "superseded", &line);
     }
-    add_rest(list, "superseded", earlier, "earlier attempts");
+    add_rest(list, "superseded", left_out, any_later ? "other attempts" : "earlier attempts");
 }
 
 static void caveat_other_job(struct lp_run_caveat_list *list, const struct lp_run *run)

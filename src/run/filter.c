@@ -93,7 +93,7 @@ static char *shown(struct lp_span name)
 }
 
 /* 1, 0, or -1 without memory; so the next two. */
-static int matches(const char *wanted, struct lp_span name)
+int lp_run_filter_matches(const char *wanted, struct lp_span name)
 {
     if (lp_text_equal(span_of(wanted), name))
         return 1;
@@ -107,7 +107,7 @@ static int any_matches(const char *const *wanted, size_t n, struct lp_span name)
 {
     int match = n == 0;
     for (size_t i = 0; i < n && match == 0; i++)
-        match = matches(wanted[i], name);
+        match = lp_run_filter_matches(wanted[i], name);
     return match;
 }
 
@@ -230,22 +230,28 @@ static void add_names(struct lp_run_line *line, const struct lp_text *names, siz
         lp_run_line_add(line, " and %zu more", n - most);
 }
 
+void lp_run_filter_explain_name(const char *what, const char *wanted, struct lp_text *names, size_t n,
+                                struct lp_run_line *line)
+{
+    if (n)
+        qsort(names, n, sizeof *names, by_name);
+    lp_run_line_add(line, "%s ", what);
+    add_quoted(line, span_of(wanted));
+    if (!add_nearest(line, wanted, names, n))
+        add_names(line, names, n);
+}
+
 static int explain_names(const char *what, const char *const *wanted, size_t n_wanted, struct lp_text *names, size_t n,
                          struct lp_run_line *line)
 {
     for (size_t i = 0; i < n_wanted; i++) {
         int found = 0;
         for (size_t k = 0; k < n && found == 0; k++)
-            found = matches(wanted[i], lp_text_span(&names[k]));
+            found = lp_run_filter_matches(wanted[i], lp_text_span(&names[k]));
         if (found == 1)
             continue;
         line->failed |= found < 0;
-        if (n)
-            qsort(names, n, sizeof *names, by_name);
-        lp_run_line_add(line, "%s ", what);
-        add_quoted(line, span_of(wanted[i]));
-        if (!add_nearest(line, wanted[i], names, n))
-            add_names(line, names, n);
+        lp_run_filter_explain_name(what, wanted[i], names, n, line);
         return -1;
     }
     return 0;

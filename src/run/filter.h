@@ -35,6 +35,11 @@ int lp_run_known_note(struct lp_run_known *known, const struct lp_run_document *
 int lp_run_filter_check(const struct lp_run_filter *filter, struct lp_run_line *message);
 /* 1 if the worker is to be read, 0 if not, -1 without memory; filter may be NULL. */
 int lp_run_filter_takes(const struct lp_run_filter *filter, const struct lp_run_document *document);
+/* Whether the name is the one that is wanted, or of that glob: 1, 0, or -1 without memory. */
+int lp_run_filter_matches(const char *wanted, struct lp_span name);
+/* Says "no run 'x'" and which names come near, or all that there are; sorts these. what: "no run". */
+void lp_run_filter_explain_name(const char *what, const char *wanted, struct lp_text *names, size_t n,
+                                struct lp_run_line *message);
 /* Whether each of the filter's values matches something. 0, or -1 after a message, without the directory's name. */
 int lp_run_filter_explain(const struct lp_run_filter *filter, struct lp_run_known *known, struct lp_run_line *message);
 

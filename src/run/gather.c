@@ -98,6 +98,7 @@ static int take_document(struct lp_run_gather *gather, const char *path, enum lp
     if (!new)
         return name_unreadable(gather, path, "a second file of a worker that was read already: left out");
     gather->attempts.filter = gather->filter;
+    gather->attempts.run_id = gather->run_id;
     return lp_run_attempts_add(&gather->attempts, &gather->document, path, source);
 }
 

@@ -38,6 +38,7 @@ struct lp_run_gather {
     size_t n_names, names_room;
     struct lp_run_table seen;           /* Of names. */
     const struct lp_run_filter *filter; /* Borrowed; NULL: all workers. */
+    const char *run_id;                 /* Borrowed: of the attempt that was asked for; NULL: the newest. */
     struct lp_span only;                /* Borrowed: the one run id that is taken in; NULL: all. */
     struct lp_run_document document;
     struct lp_run_buffer buffer;

@@ -153,22 +153,22 @@ static int gather_all(struct load *load)
     return lp_run_gather_images(&load->gather);
 }
 
-/* Gathers everything, and again with the newest attempt alone if its figures had been dropped. *newest is NULL if
+/* Gathers everything, and again with the chosen attempt alone if its figures had been dropped. *chosen is NULL if
    nothing was readable. */
-static int gather_newest(struct load *load, struct lp_run_attempt **newest)
+static int gather_chosen(struct load *load, struct lp_run_attempt **chosen)
 {
     struct lp_run_gather *gather = &load->gather;
     if (gather_all(load) < 0 || lp_run_build_superseded(load->run, &gather->attempts) < 0)
         return -1;
-    *newest = lp_run_attempts_newest(&gather->attempts);
-    if (!*newest || !(*newest)->dropped)
+    *chosen = lp_run_attempts_chosen(&gather->attempts);
+    if (!*chosen || !(*chosen)->dropped)
         return 0;
     struct lp_text run_id;
-    if (lp_text_copy(&run_id, lp_text_span(&(*newest)->run_id)) < 0)
+    if (lp_text_copy(&run_id, lp_text_span(&(*chosen)->run_id)) < 0)
         return -1;
     lp_run_gather_restart(gather, lp_text_span(&run_id));
     int result = gather_all(load);
-    *newest = lp_run_attempts_newest(&gather->attempts);
+    *chosen = lp_run_attempts_chosen(&gather->attempts);
     gather->only = (struct lp_span){NULL, 0};
     lp_text_release(&run_id);
     return result;
@@ -254,6 +254,24 @@ static int find_chosen(struct load *load, struct lp_run_attempt *newest)
     return fail_line(load, line.failed ? LP_RUN_SYSTEM : LP_RUN_UNKNOWN, &line);
 }
 
+/* Nobody is of the run that was asked for. */
+static int fail_run(struct load *load)
+{
+    const struct lp_run_attempts *attempts = &load->gather.attempts;
+    struct lp_run_line line = {0};
+    struct lp_text *ids = calloc(attempts->n_attempts, sizeof *ids);
+    if (!ids)
+        return fail_memory(load);
+    for (size_t i = 0; i < attempts->n_attempts; i++)
+        ids[i] = attempts->attempts[i]->run_id;
+    lp_run_line_add(&line, "'");
+    lp_run_line_text(&line, view_of(load->dir));
+    lp_run_line_add(&line, "' has ");
+    lp_run_filter_explain_name("no run", attempts->run_id, ids, attempts->n_attempts, &line);
+    free(ids);
+    return fail_line(load, line.failed ? LP_RUN_SYSTEM : LP_RUN_UNKNOWN, &line);
+}
+
 static int find_documents(struct load *load)
 {
     bool images = !load->options || !load->options->no_images;
@@ -272,7 +290,7 @@ static int find_documents(struct load *load)
 
 static int load_run(struct load *load)
 {
-    struct lp_run_attempt *newest = NULL;
+    struct lp_run_attempt *chosen = NULL;
     int status = choose_workers(load);
     if (status == LP_RUN_OK)
         status = open_dir(load);
@@ -280,15 +298,16 @@ static int load_run(struct load *load)
         status = find_documents(load);
     if (status != LP_RUN_OK)
         return status;
+    load->gather.run_id = load->options ? load->options->run_id : NULL;
     load->run = calloc(1, sizeof *load->run);
-    if (!load->run || !(load->run->dir = strdup(load->dir)) || gather_newest(load, &newest) < 0)
+    if (!load->run || !(load->run->dir = strdup(load->dir)) || gather_chosen(load, &chosen) < 0)
         return fail_memory(load);
-    if (!newest)
-        return fail_nothing(load);
-    status = find_chosen(load, newest);
+    if (!chosen)
+        return load->gather.attempts.n_attempts ? fail_run(load) : fail_nothing(load);
+    status = find_chosen(load, chosen);
     if (status != LP_RUN_OK)
         return status;
-    return build(load, newest) < 0 ? fail_memory(load) : LP_RUN_OK;
+    return build(load, chosen) < 0 ? fail_memory(load) : LP_RUN_OK;
 }
 
 int lp_run_load(struct lp_run **run, const char *dir, const struct lp_run_options *options, char *message,

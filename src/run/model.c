@@ -98,15 +98,20 @@ static uint64_t began_ns(const struct lp_run *run)
     return lp_run_is_filtered(run) ? run->filtered.started_realtime_ns : run->started_realtime_ns;
 }
 
+static bool is_after(const struct lp_run *run, const struct lp_run_superseded *other)
+{
+    return other->later && other->started_realtime_ns >= run->written_realtime_ns;
+}
+
 bool lp_run_is_beside(const struct lp_run *run, const struct lp_run_superseded *other)
 {
-    return other->written_realtime_ns > began_ns(run);
+    return other->written_realtime_ns > began_ns(run) && !is_after(run, other);
 }
 
 /* Whoever made an id of its own was to join. Of a program that is over, a process may still be there that it started. */
 bool lp_run_did_not_join(const struct lp_run *run, const struct lp_run_superseded *other)
 {
-    return other->generated && !other->other_job && other->own_id_until_ns > began_ns(run);
+    return other->generated && !other->other_job && other->own_id_until_ns > began_ns(run) && !is_after(run, other);
 }
 
 const struct lp_run_open *lp_run_longest_open(const struct lp_run_worker *worker)

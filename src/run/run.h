@@ -263,6 +263,7 @@ struct lp_run_superseded {
     uint64_t started_realtime_ns, written_realtime_ns; /* First start and last write. */
     struct lp_text job;                                /* "slurm job 77"; bytes is NULL: none, or several. */
     bool other_job;                                    /* That, and the run is of another one. */
+    bool later;                                        /* It began after the run, which was asked for. */
     bool generated;           /* Nobody gave one of its workers the run id: it made it, or took its launch's. */
     uint64_t own_id_until_ns; /* Last write of such a worker; realtime. */
 };
@@ -270,7 +271,7 @@ struct lp_run_superseded {
 /* A thing the reader of a report must know. text is one line of plain UTF-8. kind is a stable word for programs:
      lost_workers    more than half of the worker files could not be read
      unreadable      a file that could not be read
-     superseded      an earlier attempt in the directory
+     superseded      an earlier attempt in the directory; or a later one, where an earlier one was asked for
      other_job       the run of another batch job in the directory, at the same time
      no_run_id       workers that ran at the same time under run ids of their own
      copies          several files of one worker
@@ -345,7 +346,7 @@ struct lp_run {
     struct lp_run_rank_range *missing_ranks; /* Owned, ascending: of a world of world_size, and nobody's. run/ranks.h */
     size_t n_missing_ranks;
     int64_t world_size;
-    struct lp_run_superseded *superseded; /* Newest first. */
+    struct lp_run_superseded *superseded; /* The other attempts, newest first. */
     size_t n_superseded;
     struct lp_run_caveat *caveats;
     size_t n_caveats;
@@ -362,6 +363,8 @@ struct lp_run_options {
     bool no_samples;
     bool no_images;                     /* Read files only: for tests and for directories copied from elsewhere. */
     const struct lp_run_filter *filter; /* Borrowed; NULL: all workers. */
+    const char
+        *run_id;    /* Borrowed: the attempt, by its id or a glob, of several the newest; NULL: the newest of all. */
     bool only_read; /* Leave what dead workers have left in shared memory there: else it is written to their files. */
     void (*progress)(void *context, size_t done, size_t total); /* May be NULL; called after each file. */
     void *progress_context;
@@ -373,7 +376,7 @@ enum lp_run_status {
     LP_RUN_EMPTY = -2,   /* A directory without worker files or images. */
     LP_RUN_NOTHING = -3, /* Worker files, none of them readable. */
     LP_RUN_SYSTEM = -4,  /* Out of memory, or the directory could not be read. */
-    LP_RUN_UNKNOWN = -5, /* The filter names what the run does not have. */
+    LP_RUN_UNKNOWN = -5, /* The filter names what the run does not have, or run_id no attempt. */
     LP_RUN_WRONG = -6    /* The filter is none: ranks that are no numbers. */
 };
 

@@ -326,6 +326,15 @@ def test_attempts_are_kept_apart_F4(run_dir: Path) -> None:
     assert superseded.started_at <= superseded.written_at <= run.started_at
     assert "superseded" in {caveat.kind for caveat in run.caveats}
     assert set(run.metadata["runs"]) == {"first", "second"}
+    first = merge_run(run_dir, run_id="fir*", roles="actor")
+    assert first.run_id == "first"
+    assert first.tree[("iteration",)].calls == 7
+    assert [(other.run_id, other.later) for other in first.superseded] == [("second", True)]
+    with pytest.raises(LookupError, match="has no run 'frist'; did you mean 'first'"):
+        merge_run(run_dir, run_id="frist")
+    for wrong in (b"first", 3, ("first",)):
+        with pytest.raises(TypeError, match="run_id"):
+            merge_run(run_dir, run_id=wrong)  # type: ignore[arg-type]
 
 
 def everything_in(run: Run) -> list[Any]:

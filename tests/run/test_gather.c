@@ -47,7 +47,7 @@ static struct lp_run_attempt *gather_all(struct scene *scene)
         assert_int_equal(lp_run_gather_file(&scene->gather, scene->dir_fd, &files.files[i]), 0);
     assert_int_equal(lp_run_gather_images(&scene->gather), 0);
     lp_run_files_release(&files);
-    return lp_run_attempts_newest(&scene->gather.attempts);
+    return lp_run_attempts_chosen(&scene->gather.attempts);
 }
 
 static void end(struct scene *scene)

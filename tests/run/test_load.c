@@ -276,6 +276,54 @@ static void test_the_newest_attempt_is_reported_F4(void **state)
     lp_run_free(run);
 }
 
+static struct lp_run *load_attempt(const char *run_id, char message[512])
+{
+    struct lp_run *run;
+    struct lp_run_options options = {.no_images = true, .run_id = run_id};
+    int status = lp_run_load(&run, folder, &options, message, 512);
+    assert_int_equal(status, run ? LP_RUN_OK : LP_RUN_UNKNOWN);
+    return run;
+}
+
+/* More than keep their figures until it is known which is the newest. */
+static void test_an_attempt_that_was_asked_for_F4(void **state)
+{
+    char worker[64], run_id[16], message[512];
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(run_id, sizeof run_id, "run-%u", i);
+        snprintf(worker, sizeof worker, "w_%s_1_%08u", run_id, i);
+        struct spec spec = {.worker = worker, .run_id = run_id, .start_s = 10 * i, .written_s = 10 * i + 5};
+        write_worker(folder, &spec);
+    }
+    static const struct {
+        const char *wanted, *found;
+        size_t later;
+    } cases[] = {{"run-0", "run-0", 9}, {"run-8", "run-8", 1}, {"run-9", "run-9", 0}, {"run-[0-4]", "run-4", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lp_run *run = load_attempt(cases[i].wanted, message);
+        assert_non_null(run);
+        assert_string_equal(run->run_id.bytes, cases[i].found);
+        assert_int_equal(run->n_workers, 1);
+        assert_int_equal(phase_at(run->tree, "step")->calls, 2);
+        assert_int_equal(run->n_superseded, 9);
+        size_t later = 0;
+        for (size_t k = 0; k < 9; k++)
+            later += run->superseded[k].later;
+        assert_int_equal(later, cases[i].later);
+        for (size_t k = 0; k < run->n_caveats; k++) /* those that came after did not run beside it */
+            assert_string_equal(run->caveats[k].kind, "superseded");
+        const char *first = cases[i].later ? "a later attempt in this directory is left out: run-9 (1 worker)"
+                                           : "an earlier attempt in this directory is left out: run-8 (1 worker)";
+        assert_string_equal(run->caveats[0].text, first);
+        lp_run_free(run);
+    }
+    assert_null(load_attempt("run-8x", message));
+    assert_non_null(strstr(message, "' has no run 'run-8x'; did you mean "));
+    assert_null(load_attempt("something else", message));
+    assert_non_null(strstr(message, "' has no run 'something else'; there are 'run-0', 'run-1', "));
+}
+
 /* PR10: the same pid, host and role in two runs are two workers of two runs. */
 static void test_equal_pids_of_two_runs_are_kept_apart_PR10(void **state)
 {
@@ -550,6 +598,7 @@ int main(void)
         TEST(test_imbalance),
         TEST(test_the_order_of_files_does_not_matter_J2),
         TEST(test_the_newest_attempt_is_reported_F4),
+        TEST(test_an_attempt_that_was_asked_for_F4),
         TEST(test_equal_pids_of_two_runs_are_kept_apart_PR10),
         TEST(test_many_attempts),
         TEST(test_a_bad_file_costs_its_worker_only_J3),
