@@ -272,7 +272,7 @@ PyDoc_STRVAR(cli_doc, "cli($module, argv, /)\n"
                       "--\n\n"
                       "Run one command line, argv[0] being the command's name; return its exit status.");
 
-PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, roles, hosts, ranks, /)\n"
+PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, roles, hosts, ranks, run_id, /)\n"
                            "--\n\n"
                            "Read a run directory; lineprofiler.run makes its classes out of the result.\n"
                            "\n"
