@@ -68,6 +68,14 @@ struct lp_node {
     _Atomic lp_ref octaves[64];     /* of struct lp_octave */
 };
 
+/* For how many entries of a node a measured one stands within an entry of a node around it. */
+static inline uint32_t lp_node_stride_within(const struct lp_node *around, const struct lp_node *inner)
+{
+    uint32_t stride = atomic_load_explicit(&inner->core.stride, memory_order_relaxed);
+    uint32_t stride_around = atomic_load_explicit(&around->core.stride, memory_order_relaxed);
+    return stride > 1 ? stride / (stride_around ? stride_around : 1) : 1;
+}
+
 /* Figures that few nodes have. Written like a core, by the thread that owns the slot; but device times, outside the
    sequence, by whoever holds the lock of these (worker/device_time.h). */
 struct lp_extra {

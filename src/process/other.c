@@ -52,7 +52,7 @@ static bool read_stat(const char *path, struct stat_line *line)
 }
 
 /* When a process began is told by the clocks of whoever asks: in another time namespace it began at another time. */
-bool lp_process_shares_clocks(uint64_t pid)
+static bool shares_clocks(uint64_t pid)
 {
     char path[64];
     struct stat ours, theirs;
@@ -73,7 +73,7 @@ enum lp_process_state lp_process_lives_stopped(const struct lp_process_ref *proc
     /* A main thread that ended alone looks like a zombie too. */
     bool ended = line.state == 'X' || (line.state == 'Z' && line.threads <= 1);
     if (line.start_ticks != process->start_ticks)
-        return lp_process_shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
+        return shares_clocks(process->pid) ? LP_PROCESS_GONE : LP_PROCESS_UNKNOWN;
     *stopped = line.state == 'T' || line.state == 't';
     return ended ? LP_PROCESS_GONE : LP_PROCESS_LIVES;
 }

@@ -21,9 +21,6 @@ enum lp_process_state lp_process_lives(const struct lp_process_ref *process);
 /* The same, and of one that lives whether it is stopped: by SIGSTOP, ^Z or a debugger. */
 enum lp_process_state lp_process_lives_stopped(const struct lp_process_ref *process, bool *stopped);
 
-/* False if a process of this pid namespace is known to be in another time namespace, where clocks are set off. */
-bool lp_process_shares_clocks(uint64_t pid);
-
 /* The parent of a process and when the process began (field 22), from /proc; false if it is gone or hidden. A parent in
    another pid namespace is 0. */
 bool lp_process_parent(uint64_t pid, uint64_t *parent, uint64_t *start_ticks);

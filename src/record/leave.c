@@ -1,14 +1,18 @@
 /* The exits that are rare: out of order, on another thread, after a fork, at a thread's end. */
 #include "record/record.h"
 
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 /* The part of [start, end] beyond the end of the parent's entry. */
 static uint64_t late_part(const struct lp_frame *frame, bool has_parent, uint64_t end_ns)
 {
     if (!has_parent || LP_GET(frame[-1].state) != LP_FRAME_ENDED)
         return 0;
-    uint64_t from = LP_GET(frame[-1].end_wall_ns), start = LP_GET(frame->start_wall_ns);
-    from = from > start ? from : start;
-    return end_ns > from ? end_ns - from : 0;
+    uint64_t from_ns = later(LP_GET(frame[-1].end_wall_ns), LP_GET(frame->start_wall_ns));
+    return end_ns > from_ns ? end_ns - from_ns : 0;
 }
 
 /* The moment at which an entry ends; CPU time as its strand counts it. */
@@ -17,18 +21,12 @@ struct ending {
     bool cpu_known;
 };
 
-static uint64_t later(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
-
 /* What a part of an entry stands for in one around it, with others between that may be sampled too. */
 static uint64_t share_in(struct lp_node *around, const struct lp_node *inner, uint64_t from_ns, uint64_t end_ns)
 {
-    uint32_t stride = LP_GET(inner->core.stride), stride_around = LP_GET(around->core.stride);
+    uint32_t stride = lp_node_stride_within(around, inner);
     if (from_ns >= end_ns)
         return 0;
-    stride = (stride ? stride : 1) / (stride_around ? stride_around : 1);
     if (stride <= 1)
         return end_ns - from_ns;
     LP_SET(around->sampled_below, 1);
@@ -85,8 +83,7 @@ static void close_frame(struct lp_thread *thread, struct lp_stack *stack, uint32
     struct lp_node *node = lp_image_at(&thread->recorder->image, LP_GET(frame->node));
     uint64_t wall_ns = end.wall_ns - LP_GET(frame->start_wall_ns);
     uint64_t late_ns = late_part(frame, index > 0, end.wall_ns);
-    uint64_t child_ns = LP_GET(frame->child_wall_ns);
-    child_ns += open_inside(thread, stack, index, end.wall_ns);
+    uint64_t child_ns = LP_GET(frame->child_wall_ns) + open_inside(thread, stack, index, end.wall_ns);
     lp_core_begin(&node->core);
     LP_SET(frame->end_wall_ns, end.wall_ns);
     LP_SET(frame->state, LP_FRAME_ENDED);

@@ -292,13 +292,13 @@ static int load_run(struct load *load)
 {
     struct lp_run_attempt *chosen = NULL;
     int status = choose_workers(load);
+    load->gather.run_id = load->options ? load->options->run_id : NULL;
     if (status == LP_RUN_OK)
         status = open_dir(load);
     if (status == LP_RUN_OK)
         status = find_documents(load);
     if (status != LP_RUN_OK)
         return status;
-    load->gather.run_id = load->options ? load->options->run_id : NULL;
     load->run = calloc(1, sizeof *load->run);
     if (!load->run || !(load->run->dir = strdup(load->dir)) || gather_chosen(load, &chosen) < 0)
         return fail_memory(load);

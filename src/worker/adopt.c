@@ -9,7 +9,6 @@
 
 #include "process/identity.h"
 #include "process/other.h"
-#include "process/stamp.h"
 #include "worker/children.h"
 #include "worker/internal.h"
 #include "worker/owner.h"

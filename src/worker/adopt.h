@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "image/image.h"
+struct lp_header;
 
 struct lp_adoption {
     const char *run_dir; /* whose dead are adopted */

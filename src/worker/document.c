@@ -157,14 +157,6 @@ static uint64_t posted_end_ns(const struct lp_node *node, const struct open_entr
     return later(entry->end_wall_ns, least_ns);
 }
 
-/* How many entries of a node one measured entry stands for within one of a node around it. */
-static uint32_t stride_within(const struct lp_node *around, const struct lp_node *inner)
-{
-    uint32_t stride = GET(inner->core.stride), stride_around = GET(around->core.stride);
-    stride = (stride ? stride : 1) / (stride_around ? stride_around : 1);
-    return stride ? stride : 1;
-}
-
 /* What of an entry up to end_ns is covered by what is open inside of it: by the first such; by the next once that has ended,
    which another thread may have done. Once either has ended, a sampled one stands for others too. As record/leave.c. */
 static uint64_t covered(const struct open_stacks *open, const struct open_entry *entry, const struct lp_node *around,
@@ -182,7 +174,7 @@ static uint64_t covered(const struct open_stacks *open, const struct open_entry 
             break;
         uint64_t until_ns = inner.posted ? posted_end_ns(node, &inner) : end_ns;
         uint64_t part_ns = since(later(from_ns, inner.start_wall_ns), until_ns < end_ns ? until_ns : end_ns);
-        covered_ns += entry->posted || inner.posted ? scaled(part_ns, stride_within(around, node)) : part_ns;
+        covered_ns += entry->posted || inner.posted ? scaled(part_ns, lp_node_stride_within(around, node)) : part_ns;
         if (!inner.posted)
             break;
         from_ns = later(from_ns, until_ns);

@@ -8,9 +8,6 @@
 #include <unistd.h>
 
 #include "image/view.h"
-#include "process/identity.h"
-#include "process/other.h"
-#include "process/stamp.h"
 #include "worker/owner.h"
 #include "worker/place.h"
 #include "worker/walk.h"
@@ -35,7 +32,6 @@ struct reading {
     const struct lp_view *view;
     struct lp_stacks *stacks;
     uint64_t now_ns;                /* by the owner's clock */
-    uint64_t set_off_ns;            /* what the owner's clock is ahead of ours, modulo 2^64 */
     size_t slots_left, stacks_left; /* as many as the image can hold: a damaged one may go in circles */
     size_t text_left;               /* bytes of names */
     bool no_memory;
@@ -271,7 +267,7 @@ static void read_stack(struct thread_reading *of, const struct lp_stack *at)
         return;
     const struct lp_stack *now = &twice.second;
     uint64_t edge_ns = last_edge_ns(now), skipped = GET(now->skip_serial);
-    reading->now_ns = lp_stamp_now().monotonic_ns + reading->set_off_ns;
+    reading->now_ns = lp_owner_now(reading->view).monotonic_ns;
     of->edge_ns = later(of->edge_ns, edge_ns);
     for (uint32_t i = 0; i < LP_STACK_DEPTH; i++)
         look_for_end(&twice, i, &of->last);
@@ -397,12 +393,11 @@ static int read_view(struct lp_stacks *stacks, const struct lp_view *view)
     struct reading reading = {
         .view = view,
         .stacks = stacks,
-        .set_off_ns = lp_owner_now(view).monotonic_ns - lp_stamp_now().monotonic_ns,
+        .now_ns = lp_owner_now(view).monotonic_ns,
         .slots_left = view->size / sizeof(struct lp_slot),
         .stacks_left = view->size / sizeof(struct lp_stack) * THREAD_TRIES,
         .text_left = view->size + TEXT_BYTES,
     };
-    reading.now_ns = lp_stamp_now().monotonic_ns + reading.set_off_ns;
     stacks->pid = header->pid;
     stacks->pid_namespace = header->pid_namespace;
     stacks->rank = header->rank;
