@@ -39,7 +39,8 @@ def pattern_of(line: str) -> str:
         r"\S+(?: \d+\w+)?" if re.search(r"\d|█", word) else re.escape(word)
         for word in line.removesuffix("...").split()
     ]
-    end = "" if line.endswith("...") else r"(?:\s|$)"
+    # How long a phase had been open is known of a killed process only if it was seen in it.
+    end = "" if line.endswith("...") else r"(?:\s|, open |$)"
     return r"(?:^|\s)" + r"\s+".join(words) + end
 
 
