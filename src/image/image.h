@@ -31,11 +31,11 @@
 
 /* Raise the version whenever a reader of the old layout would misread the new one. */
 #define LP_IMAGE_MAGIC "LPIMAGE"
-#define LP_IMAGE_VERSION 6u
+#define LP_IMAGE_VERSION 7u
 
 #define LP_LINE 64u
 #define LP_STACK_DEPTH 32u
-#define LP_TROUBLES 16u
+#define LP_TROUBLES 24u
 #define LP_NAME_LIMIT (1u << 20) /* bytes in one name */
 
 typedef uint32_t lp_ref;
