@@ -84,6 +84,8 @@ static void close_frame(struct lp_thread *thread, struct lp_stack *stack, uint32
     uint64_t wall_ns = end.wall_ns - LP_GET(frame->start_wall_ns);
     uint64_t late_ns = late_part(frame, index > 0, end.wall_ns);
     uint64_t child_ns = LP_GET(frame->child_wall_ns) + open_inside(thread, stack, index, end.wall_ns);
+    if (node->stride > 1 && (index + 1 < LP_GET(stack->depth) || LP_GET(stack->skip_serial) != 0))
+        lp_image_trouble(&thread->recorder->image, LP_TROUBLE_SAMPLED_OVERLAPS);
     lp_core_begin(&node->core);
     LP_SET(frame->end_wall_ns, end.wall_ns);
     LP_SET(frame->state, LP_FRAME_ENDED);

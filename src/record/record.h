@@ -66,6 +66,7 @@ struct lp_strand {
     struct lp_stack *stack;
     lp_ref stack_ref;
     struct lp_node *skipped;          /* the node whose entry is skipped, while one is */
+    lp_phase_id skipped_below;        /* and that phase below it; LP_NAME_NONE: it is the node's own */
     struct lp_strand *next_same;      /* in its place of the table, or the list of free ones */
     struct lp_strand *next_of_thread; /* all but the thread's own */
 };
@@ -234,6 +235,9 @@ LP_COLD void lp_record_leave_slow(struct lp_entry *entry);
 LP_NOINLINE void lp_record_leave_skipped(struct lp_entry *entry);
 /* Whether this entry of a sampled phase is one to measure; else it is opened as skipped. */
 LP_NOINLINE bool lp_record_is_due(struct lp_thread *thread, struct lp_node *node, struct lp_entry *entry);
+/* False where no entry of a sampled phase is measured, whatever its stride, for it could not be said what it stands for:
+   it is opened as skipped then. */
+LP_NOINLINE bool lp_record_may_be_due(struct lp_thread *thread, lp_phase_id phase, struct lp_entry *entry);
 /* What a measured entry stands for; at most LP_SHARE_LIMIT_NS, so that sums of many stay numbers. */
 #define LP_SHARE_LIMIT_NS (UINT64_MAX >> 8) /* two years */
 LP_NOINLINE uint64_t lp_share_of_sampled(uint32_t stride, uint64_t wall_ns);
@@ -355,6 +359,8 @@ LP_ALWAYS_INLINE void lp_thread_enter(struct lp_thread *thread, lp_phase_id phas
         lp_record_enter_folded(thread);
         return;
     }
+    if (LP_UNLIKELY(phase > LP_NAME_MASK) && !lp_record_may_be_due(thread, phase, entry))
+        return;
     node = lp_image_at(image, parent->hot_child);
     if (LP_UNLIKELY(parent->hot_child == 0 || node->phase_id != phase)) {
         node = lp_thread_child(thread, parent, phase);

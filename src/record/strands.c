@@ -215,9 +215,13 @@ size_t lp_thread_path(const struct lp_thread *thread, lp_name_id *path, size_t s
 {
     if (thread->depth == 0)
         return 0;
-    const struct lp_node *node = thread->strand->skipped ? thread->strand->skipped : thread->node;
-    size_t depth = node->depth;
-    for (size_t i = depth; i-- > 0; node = lp_image_at(&thread->recorder->image, node->parent))
+    const struct lp_strand *strand = thread->strand;
+    const struct lp_node *node = strand->skipped ? strand->skipped : thread->node;
+    bool below = strand->skipped && strand->skipped_below != LP_NAME_NONE;
+    size_t depth = node->depth + below;
+    if (below && depth <= size)
+        path[depth - 1] = strand->skipped_below & LP_NAME_MASK;
+    for (size_t i = node->depth; i-- > 0; node = lp_image_at(&thread->recorder->image, node->parent))
         if (i < size)
             path[i] = node->phase_id & LP_NAME_MASK;
     return depth < size ? depth : size;

@@ -15,14 +15,23 @@
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static const char *const trouble_names[LP_TROUBLE_KINDS] = {
-    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",   [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
-    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",       [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
-    [LP_TROUBLE_IMAGE_FULL] = "image_full",           [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
-    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",     [LP_TROUBLE_LOST_EXITS] = "lost_exits",
-    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns", [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
-    [LP_TROUBLE_FAILED_SAMPLES] = "failed_samples",   [LP_TROUBLE_UNREAD_IO] = "unread_io",
-    [LP_TROUBLE_GPU_TIMEOUTS] = "gpu_timeouts",       [LP_TROUBLE_UNNAMED] = "unnamed",
-    [LP_TROUBLE_REFUSED_NAMES] = "refused_names",     [LP_TROUBLE_COUNTER_OVERFLOWS] = "counter_overflows",
+    [LP_TROUBLE_FAILED_FLUSHES] = "failed_flushes",
+    [LP_TROUBLE_CLOCK_JUMPS] = "clock_jumps",
+    [LP_TROUBLE_FOLDED_DEPTH] = "folded_depth",
+    [LP_TROUBLE_FOLDED_PATHS] = "folded_paths",
+    [LP_TROUBLE_IMAGE_FULL] = "image_full",
+    [LP_TROUBLE_LOST_COUNTERS] = "lost_counters",
+    [LP_TROUBLE_FOREIGN_EXITS] = "foreign_exits",
+    [LP_TROUBLE_LOST_EXITS] = "lost_exits",
+    [LP_TROUBLE_UNPLACED_CPU_NS] = "unplaced_cpu_ns",
+    [LP_TROUBLE_FAILED_CALLBACKS] = "failed_callbacks",
+    [LP_TROUBLE_FAILED_SAMPLES] = "failed_samples",
+    [LP_TROUBLE_UNREAD_IO] = "unread_io",
+    [LP_TROUBLE_GPU_TIMEOUTS] = "gpu_timeouts",
+    [LP_TROUBLE_UNNAMED] = "unnamed",
+    [LP_TROUBLE_REFUSED_NAMES] = "refused_names",
+    [LP_TROUBLE_COUNTER_OVERFLOWS] = "counter_overflows",
+    [LP_TROUBLE_SAMPLED_OVERLAPS] = "sampled_overlaps",
 };
 
 /* How many objects of a kind an image can hold: a damaged one must neither run in circles nor show anything often. */

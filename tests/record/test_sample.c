@@ -437,6 +437,53 @@ static void test_a_skipped_entry_may_be_ended_twice_from_elsewhere(void **state)
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
+/* Each begins before the last one has ended, for ever. */
+static void test_overlapping_entries_make_no_ladder_of_strides(void **state)
+{
+    static struct recording recording;
+    (void)state;
+    recording_open(&recording);
+    struct lp_entry last = enter_sampled(&recording, "a", 10);
+    for (int i = 0; i < 2000; i++) {
+        struct lp_entry next = enter_sampled(&recording, "a", 10);
+        leave(&last);
+        last = next;
+    }
+    leave(&last);
+    json_t *document = closed_document(&recording);
+    uint64_t calls = figures_at(document, "a").calls + figures_at(document, "a/a").calls;
+    assert_true(calls > 2000 / 4 && calls < 2000 * 4);
+    assert_int_equal(figures_at(document, "a/a").stride, 100);
+    assert_int_equal(figures_at(document, "a/a/a").nodes, 0);
+    assert_true(recording_trouble(&recording, LP_TROUBLE_SAMPLED_OVERLAPS) > 0);
+    json_decref(document);
+    recording_close(&recording);
+}
+
+static void test_what_outlives_a_sampled_entry_is_recorded(void **state)
+{
+    static struct recording recording;
+    (void)state;
+    recording_open(&recording);
+    struct lp_entry sampled = enter_sampled(&recording, "setup", 4), outer = enter(&recording, "train");
+    leave(&sampled);
+    enter_and_leave(&recording, "step");
+    assert_false(lp_record_will_measure(lp_thread_self(&recording.recorder), lp_phase_sampled(name_of("s"), 2)));
+    struct lp_entry seldom = enter_sampled(&recording, "s", 2);
+    enter_and_leave(&recording, "unseen");
+    leave(&seldom);
+    enter_and_leave(&recording, "step");
+    leave(&outer);
+    measure_one(&recording); /* as ever */
+    json_t *document = closed_document(&recording);
+    assert_int_equal(figures_at(document, "setup/train/step").calls, 2 * 4);
+    assert_int_equal(figures_at(document, "setup/train/s").nodes, 0);
+    assert_int_equal(figures_at(document, "unseen").nodes, 0);
+    assert_int_equal(recording_trouble(&recording, LP_TROUBLE_SAMPLED_OVERLAPS), 1);
+    json_decref(document);
+    recording_close(&recording);
+}
+
 static void test_at_the_depth_limit(void **state)
 {
     static struct recording recording;
@@ -500,6 +547,8 @@ int main(void)
         cmocka_unit_test(test_exits_around_a_skipped_entry),
         cmocka_unit_test(test_each_strand_skips_by_itself),
         cmocka_unit_test(test_a_skipped_entry_may_be_ended_twice_from_elsewhere),
+        cmocka_unit_test(test_overlapping_entries_make_no_ladder_of_strides),
+        cmocka_unit_test(test_what_outlives_a_sampled_entry_is_recorded),
         cmocka_unit_test(test_at_the_depth_limit),
         cmocka_unit_test(test_a_number_that_is_no_phase_records_nothing),
     };

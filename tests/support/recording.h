@@ -130,7 +130,7 @@ struct figures {
     uint64_t open_calls, open_wall_ns, open_cpu_ns, open_child_wall_ns, open_late_wall_ns;
     uint64_t hist_total;
     uint64_t stride; /* the highest */
-    unsigned nodes;  /* found on that path: one in each thread slot at most */
+    uint64_t nodes;  /* found on that path: one in each thread slot at most */
 };
 
 static inline uint64_t hist_total_of(const char *text)

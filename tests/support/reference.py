@@ -113,6 +113,15 @@ def fits(number: int) -> bool:
     return -GREATEST - 1 <= number <= GREATEST
 
 
+def outlives_a_sampled(entry: Entry | None) -> bool:
+    """Whether what is open lies in an entry of a sampled phase that has ended."""
+    while entry is not None:
+        if entry.end_wall_ns is not None and entry.line[-1][1] > 1:
+            return True
+        entry = entry.parent
+    return False
+
+
 class Reference:
     """Everything that a profiler has been told.
 
@@ -151,6 +160,9 @@ class Reference:
             return None
         parent = stack.open[-1] if stack.open else None
         entry = Entry(line, stack, parent, self.now_ns, stack.cpu_ns)
+        if stride > 1 and outlives_a_sampled(parent):
+            stack.skipped = entry
+            return entry
         if self.times_entered[stack.thread, line] % stride == 0:
             stack.open.append(entry)
             self.entries.append(entry)
