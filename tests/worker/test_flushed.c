@@ -220,7 +220,7 @@ static int fork_and_record(struct lp_worker *worker)
 static void fork_here(struct lp_worker *worker)
 {
     if (atomic_load(&call.begun) == 1)
-        assert(fork_and_record(worker) == 0);
+        CHECK(fork_and_record(worker) == 0);
 }
 
 static void test_it_may_fork(void **state)
