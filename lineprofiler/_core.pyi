@@ -177,7 +177,12 @@ def load_run(
     """Read a run directory as plain objects. See src/python/run.c."""
 
 def compare_runs(
-    run_dir_a: str | os.PathLike[str], run_dir_b: str | os.PathLike[str], fail_over: float, /
+    run_dir_a: str | os.PathLike[str],
+    run_dir_b: str | os.PathLike[str],
+    fail_over: float,
+    run_id_a: bytes | None,
+    run_id_b: bytes | None,
+    /,
 ) -> str:
     """Compare two run directories and return JSON. See src/python/compare.c."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from lineprofiler import _core
 from lineprofiler._record import _Record
-from lineprofiler.run import Caveat
+from lineprofiler.run import Caveat, _run_id
 from lineprofiler.tree import _decode_all
 
 TYPE_CHECKING = False
@@ -171,16 +171,22 @@ def _make_run(raw: dict[str, Any]) -> ComparedRun:
 
 def compare_runs(
     run_dir_a: str | os.PathLike[str],
-    run_dir_b: str | os.PathLike[str],
+    run_dir_b: str | os.PathLike[str] | None = None,
     *,
     fail_over: float | None = None,
+    run_id_a: str | None = None,
+    run_id_b: str | None = None,
 ) -> Comparison:
     """Compare the newest attempts in two run directories, B against A.
+
+    run_id_a and run_id_b choose other attempts, as run_id does for `merge_run`; with one of them
+    run_dir_b may be left out, and is run_dir_a then.
 
     fail_over is a gate in percent: `failed` is set if a phase became slower by more than that and
     it is beyond chance, or if no phase could be tested.
 
-    ValueError: fail_over is negative or not finite. FileNotFoundError, NotADirectoryError or
+    ValueError: fail_over is negative or not finite, or there is nothing to compare with.
+    LookupError: a run id is of no attempt. FileNotFoundError, NotADirectoryError or
     RunError: as `merge_run` raises them, for whichever directory it is.
     """
     import json
@@ -188,7 +194,12 @@ def compare_runs(
     if fail_over is not None and not 0 <= fail_over < float("inf"):
         raise ValueError(f"fail_over must be a percentage of 0 or more, not {fail_over!r}")
     limit = float("nan") if fail_over is None else fail_over / 100
-    raw = _decode_all(json.loads(_core.compare_runs(run_dir_a, run_dir_b, limit)))
+    if run_dir_b is None:
+        if run_id_a is None and run_id_b is None:
+            raise ValueError("compare with what? Give a second directory, or run_id_a or run_id_b")
+        run_dir_b = run_dir_a
+    found = _core.compare_runs(run_dir_a, run_dir_b, limit, _run_id(run_id_a), _run_id(run_id_b))
+    raw = _decode_all(json.loads(found))
     return Comparison(
         a=_make_run(raw["a"]),
         b=_make_run(raw["b"]),

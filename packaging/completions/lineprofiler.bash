@@ -4,7 +4,7 @@
 _lineprofiler_options() { # command before
     case $1 in
     report) options='--json --format --role --host --rank --run --no-samples -o --output --color' ;;
-    compare) options='--fail-over --json --format -o --output --color' ;;
+    compare) options='--run-a --run-b --fail-over --json --format -o --output --color' ;;
     top) options='-i --interval --once --workers --sort --filter --color' ;;
     where) options='--json --all --color' ;;
     export) options='--samples --gpu --run -o --output' ;;
@@ -19,7 +19,7 @@ _lineprofiler_options() { # command before
     *:--sort) value='share self wait calls each name rss for pid rank host role state' ;;
     *:-o | *:--output | run:--html | run:--lprof | run:--json) value=FILE ;;
     run:--project) value=DIR ;;
-    report:--role | report:--host | report:--rank | report:--run | export:--run) value=TEXT ;;
+    report:--role | report:--host | report:--rank | report:--run | export:--run | compare:--run-[ab]) value=TEXT ;;
     compare:--fail-over | top:-i | top:--interval | top:--filter | run:-m | run:--top | run:--functions) value=TEXT ;;
     *) value= ;;
     esac

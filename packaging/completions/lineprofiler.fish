@@ -62,6 +62,8 @@ __lineprofiler_option report --long-option role --exclusive --description 'Only 
 __lineprofiler_option report --long-option host --exclusive --description 'Only those on that host'
 __lineprofiler_option report --long-option rank --exclusive --description 'Only those of these ranks, as 0-7'
 __lineprofiler_option 'report export' --long-option run --exclusive --description 'The attempt of that run id'
+__lineprofiler_option compare --long-option run-a --exclusive --description 'Of the first, the attempt of that run id'
+__lineprofiler_option compare --long-option run-b --exclusive --description 'Likewise of the second'
 __lineprofiler_option report --long-option no-samples --description 'Phases only'
 __lineprofiler_option compare --long-option fail-over --exclusive --description 'Exit with 1 beyond this slowdown'
 __lineprofiler_option top --short-option i --long-option interval --exclusive --description 'Seconds'

@@ -12,6 +12,8 @@
 #include "report/compare.h"
 
 static const char help[] =
+    "  --run-a ID           of DIR_A not the newest attempt, but that of this run id or glob\n"
+    "  --run-b ID           likewise of DIR_B, which is DIR_A if it is not named\n"
     "  --fail-over PCT      exit with 1 if a phase became slower by more than PCT percent and that is\n"
     "                       more than chance; says which on stderr\n"
     "  --json               the same figures as JSON (docs/compare.md); short for --format json\n"
@@ -26,6 +28,7 @@ static const char help[] =
     "Examples:\n"
     "  lineprofiler compare profile_a/ profile_b/\n"
     "  lineprofiler compare baseline/ profile/ --fail-over 5\n"
+    "  lineprofiler compare profile/ --run-a 'train-1*'\n"
     "  lineprofiler compare profile_a/ profile_b/ --json | jq '.roles[].phases[] | {path, verdict}'\n"
     "\n"
     "Exit status: 0 done; 1 a phase became slower than --fail-over allows, or none could be tested; 2 wrong\n"
@@ -34,7 +37,7 @@ static const char help[] =
 typedef int (*writer)(const struct lp_compare *, const struct lp_report_options *, struct lp_report_sink *);
 
 struct choices {
-    const char *dirs[2], *path; /* Borrowed from argv. */
+    const char *dirs[2], *run_ids[2], *path; /* Borrowed from argv. */
     size_t n_dirs;
     writer write;
     double fail_over;  /* A fraction; NaN: no gate. */
@@ -43,9 +46,19 @@ struct choices {
     bool help;
 };
 
-enum { OPTION_JSON = 256, OPTION_FORMAT, OPTION_COLOR, OPTION_FAIL_OVER, OPTION_NO_SAMPLES };
+enum {
+    OPTION_JSON = 256,
+    OPTION_FORMAT,
+    OPTION_COLOR,
+    OPTION_FAIL_OVER,
+    OPTION_NO_SAMPLES,
+    OPTION_RUN_A,
+    OPTION_RUN_B
+};
 
 static const struct option longs[] = {
+    {"run-a", required_argument, NULL, OPTION_RUN_A},
+    {"run-b", required_argument, NULL, OPTION_RUN_B},
     {"fail-over", required_argument, NULL, OPTION_FAIL_OVER},
     {"json", no_argument, NULL, OPTION_JSON},
     {"format", required_argument, NULL, OPTION_FORMAT},
@@ -121,6 +134,10 @@ static int choose(void *context, const struct lp_cli_arguments *arguments, int o
         return choose_format(choices, arguments);
     case OPTION_NO_SAMPLES:
         return 0;
+    case OPTION_RUN_A:
+    case OPTION_RUN_B:
+        choices->run_ids[option == OPTION_RUN_B] = arguments->value;
+        return 0;
     case OPTION_COLOR:
         return lp_cli_colour_choose(&choices->colour, arguments);
     case OPTION_FAIL_OVER:
@@ -142,6 +159,8 @@ static int read_arguments(struct choices *choices, const struct lp_cli *cli, con
     *choices = (struct choices){.write = lp_report_compare_text, .fail_over = NAN, .limit = ""};
     lp_cli_arguments_begin(&arguments, cli, command, "ho:", longs, argc, argv);
     int error = lp_cli_arguments_read(&arguments, choose, choices, &choices->help);
+    if (choices->n_dirs == 1 && (choices->run_ids[0] || choices->run_ids[1]))
+        choices->dirs[choices->n_dirs++] = choices->dirs[0];
     if (error != 0 || choices->help || choices->n_dirs == 2)
         return error;
     return lp_cli_wrong(cli, command, "name two run directories, as in: lineprofiler compare profile_a/ profile_b/");
@@ -194,6 +213,13 @@ static int judge(const struct choices *choices, const struct lp_cli *cli, const 
     return status;
 }
 
+static int load(struct lp_run **run, const struct choices *choices, size_t i, const struct lp_cli *cli,
+                const struct lp_cli_command *command)
+{
+    struct lp_run_options options = {.no_samples = true, .run_id = choices->run_ids[i]};
+    return lp_cli_load(run, choices->dirs[i], &options, cli, command);
+}
+
 static int compare(const struct lp_cli *cli, const struct lp_cli_command *command, int argc, char **argv)
 {
     struct choices choices;
@@ -203,8 +229,7 @@ static int compare(const struct lp_cli *cli, const struct lp_cli_command *comman
         return LP_CLI_WRONG;
     if (choices.help)
         return lp_cli_help(cli, command);
-    if (lp_cli_load(&a, choices.dirs[0], true, cli, command) == 0 &&
-        lp_cli_load(&b, choices.dirs[1], true, cli, command) == 0)
+    if (load(&a, &choices, 0, cli, command) == 0 && load(&b, &choices, 1, cli, command) == 0)
         status = judge(&choices, cli, command, a, b);
     lp_run_free(b);
     lp_run_free(a);
@@ -213,7 +238,7 @@ static int compare(const struct lp_cli *cli, const struct lp_cli_command *comman
 
 const struct lp_cli_command lp_cli_compare = {
     .name = "compare",
-    .operands = "DIR_A DIR_B",
+    .operands = "DIR_A [DIR_B]",
     .summary = "What changed from one run to another, beyond chance",
     .help = help,
     .run = compare,

@@ -147,7 +147,7 @@ static int export(const struct lp_cli *cli, const struct lp_cli_command *command
     if (choices.help)
         return lp_cli_help(cli, command);
     struct lp_run_options options = {.no_samples = true, .run_id = choices.run_id};
-    if (lp_cli_load_by(&run, choices.dir, &options, cli, command) != 0)
+    if (lp_cli_load(&run, choices.dir, &options, cli, command) != 0)
         return LP_CLI_WRONG;
     int status = export_rows(&choices, cli, command, run);
     lp_run_free(run);

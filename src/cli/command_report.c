@@ -157,7 +157,7 @@ static int report_run(const struct choices *choices, const struct lp_cli *cli, c
     int status;
     struct lp_run_options options = {
         .no_samples = choices->no_samples, .filter = &choices->filter, .run_id = choices->run_id};
-    if (lp_cli_load_by(&run, choices->dir, &options, cli, command) != 0)
+    if (lp_cli_load(&run, choices->dir, &options, cli, command) != 0)
         return LP_CLI_WRONG;
     if (lp_analysis_make(&analysis, run) == 0)
         status = write_report(choices, cli, command, analysis);

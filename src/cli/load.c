@@ -2,14 +2,8 @@
 
 #include "cli/progress.h"
 
-int lp_cli_load(struct lp_run **run, const char *dir, bool no_samples, const struct lp_cli *cli,
+int lp_cli_load(struct lp_run **run, const char *dir, struct lp_run_options *options, const struct lp_cli *cli,
                 const struct lp_cli_command *command)
-{
-    return lp_cli_load_by(run, dir, &(struct lp_run_options){.no_samples = no_samples}, cli, command);
-}
-
-int lp_cli_load_by(struct lp_run **run, const char *dir, struct lp_run_options *options, const struct lp_cli *cli,
-                   const struct lp_cli_command *command)
 {
     char message[1024];
     struct lp_cli_progress progress;

@@ -7,11 +7,8 @@
 #include "cli/command.h"
 #include "run/run.h"
 
-/* 0, or -1 after a line on err, *run being NULL. */
-int lp_cli_load(struct lp_run **run, const char *dir, bool no_samples, const struct lp_cli *cli,
+/* By these options, with the progress filled in. 0, or -1 after a line on err, *run being NULL. */
+int lp_cli_load(struct lp_run **run, const char *dir, struct lp_run_options *options, const struct lp_cli *cli,
                 const struct lp_cli_command *command);
-/* The same by these options, with the progress filled in. */
-int lp_cli_load_by(struct lp_run **run, const char *dir, struct lp_run_options *options, const struct lp_cli *cli,
-                   const struct lp_cli_command *command);
 
 #endif

@@ -9,7 +9,7 @@
 #include "report/compare.h"
 
 struct comparison {
-    const char *dirs[2]; /* Borrowed. */
+    const char *dirs[2], *run_ids[2]; /* Borrowed; a run id may be NULL. */
     double fail_over;
     struct lp_buffer json; /* Owned. */
     char message[2048];
@@ -32,8 +32,8 @@ static void write_json(struct comparison *comparison, struct lp_run *const runs[
 static void compare(struct comparison *comparison)
 {
     struct lp_run *runs[2] = {NULL, NULL};
-    const struct lp_run_options options = {.no_samples = true};
     for (size_t i = 0; i < 2 && comparison->status == LP_RUN_OK; i++) {
+        const struct lp_run_options options = {.no_samples = true, .run_id = comparison->run_ids[i]};
         errno = 0;
         comparison->failed = i;
         comparison->status =
@@ -48,11 +48,14 @@ static void compare(struct comparison *comparison)
 
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args)
 {
-    PyObject *a = NULL, *b = NULL, *result = NULL;
+    PyObject *a = NULL, *b = NULL, *run_ids[2], *result = NULL;
     struct comparison comparison = {.status = LP_RUN_OK};
-    if (!PyArg_ParseTuple(args, "O&O&d:compare_runs", PyUnicode_FSConverter, (void *)&a, PyUnicode_FSConverter,
-                          (void *)&b, &comparison.fail_over)) {
+    if (!PyArg_ParseTuple(args, "O&O&dOO:compare_runs", PyUnicode_FSConverter, (void *)&a, PyUnicode_FSConverter,
+                          (void *)&b, &comparison.fail_over, &run_ids[0], &run_ids[1]) ||
+        lpy_take_run_id(run_ids[0], &comparison.run_ids[0]) < 0 ||
+        lpy_take_run_id(run_ids[1], &comparison.run_ids[1]) < 0) {
         Py_XDECREF(a);
+        Py_XDECREF(b);
         return NULL;
     }
     comparison.dirs[0] = PyBytes_AS_STRING(a);

@@ -279,7 +279,7 @@ PyDoc_STRVAR(load_run_doc, "load_run($module, run_dir, with_samples, roles, host
                            "OSError: no such directory, or it cannot be read. RunError: it holds nothing to report.");
 
 PyDoc_STRVAR(compare_runs_doc,
-             "compare_runs($module, run_dir_a, run_dir_b, fail_over, /)\n"
+             "compare_runs($module, run_dir_a, run_dir_b, fail_over, run_id_a, run_id_b, /)\n"
              "--\n\n"
              "Compare two run directories; return JSON (docs/compare.md). fail_over: nan for no gate.\n"
              "\n"

@@ -311,6 +311,8 @@ PyObject *lpy_phase_parts(PyObject *module, PyObject *phase);
 PyObject *lpy_load_run(PyObject *module, PyObject *args);
 /* What the run used besides time. */
 PyObject *lpy_run_usage(const struct lp_run *run);
+/* Borrows a run id of bytes, NULL for None. 0, or -1 with an exception. */
+int lpy_take_run_id(PyObject *wanted, const char **run_id);
 PyObject *lpy_compare_runs(PyObject *module, PyObject *args);
 PyObject *lpy_hist_quantile(PyObject *module, PyObject *args);
 PyObject *lpy_show_duration(PyObject *module, PyObject *ns);

@@ -410,6 +410,15 @@ static PyObject *load_run(PyObject *module, const char *dir, const struct lp_run
     return result;
 }
 
+int lpy_take_run_id(PyObject *wanted, const char **run_id)
+{
+    char *bytes = NULL;
+    if (wanted != Py_None && PyBytes_AsStringAndSize(wanted, &bytes, NULL) < 0)
+        return -1;
+    *run_id = bytes;
+    return 0;
+}
+
 PyObject *lpy_load_run(PyObject *module, PyObject *args)
 {
     PyObject *bytes = NULL, *roles, *hosts, *ranks, *wanted_run, *result = NULL;
@@ -417,10 +426,9 @@ PyObject *lpy_load_run(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&pO!O!O!O:load_run", PyUnicode_FSConverter, (void *)&bytes, &with_samples,
                           &PyTuple_Type, &roles, &PyTuple_Type, &hosts, &PyTuple_Type, &ranks, &wanted_run))
         return NULL;
-    char *run_id = NULL;
+    const char *run_id = NULL;
     struct lp_run_filter filter = {0};
-    bool taken = wanted_run == Py_None || PyBytes_AsStringAndSize(wanted_run, &run_id, NULL) == 0;
-    if (taken && take_values(roles, &filter.roles, &filter.n_roles) == 0 &&
+    if (lpy_take_run_id(wanted_run, &run_id) == 0 && take_values(roles, &filter.roles, &filter.n_roles) == 0 &&
         take_values(hosts, &filter.hosts, &filter.n_hosts) == 0 &&
         take_values(ranks, &filter.ranks, &filter.n_ranks) == 0)
         result = load_run(module, PyBytes_AS_STRING(bytes),

@@ -172,7 +172,7 @@ def test_the_help_names_it() -> None:
         text=True,
         check=True,
     )
-    assert "compare  DIR_A DIR_B" in listed.stdout
+    assert "compare  DIR_A [DIR_B]" in listed.stdout
 
 
 def test_the_same_directory_twice(runs: tuple[Path, Path, Path]) -> None:
@@ -261,6 +261,37 @@ def test_names_of_any_kind_come_back(tmp_path: Path) -> None:
     assert {phase.role for phase in result.phases} == {"tested"}
     assert result.same_run
     assert "\x1b" not in compare(run_dir, run_dir).stdout
+
+
+def test_attempts_of_one_directory(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        with Profiler(tmp_path, run_id=f"job-{number}") as profiler:
+            for _ in range(number):
+                with profiler.phase("step"):
+                    pass
+    for words, chosen in {
+        ("--run-a", "job-1"): ["job-1", "job-3"],
+        ("--run-b", "job-1"): ["job-3", "job-1"],
+        ("--run-a", "job-[12]", tmp_path): ["job-2", "job-3"],
+        ("--run-a=job-1", "--run-b=job-2"): ["job-1", "job-2"],
+    }.items():
+        document = json.loads(compare(tmp_path, *words, "--json").stdout)
+        assert [document[side]["run_id"] for side in "ab"] == chosen
+        assert not document["same_run"]
+    assert compare(tmp_path, "--run-a", "job-3", "--json").returncode == 0  # the same twice
+    done = compare(tmp_path, "--run-b", "job-9")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "job-9" in done.stderr
+
+    result = compare_runs(tmp_path, run_id_a="job-2")
+    assert (result.a.run_id, result.b.run_id) == ("job-2", "job-3")
+    assert compare_runs(tmp_path, tmp_path, run_id_b="job-1").b.run_id == "job-1"
+    with pytest.raises(LookupError, match="job-9"):
+        compare_runs(tmp_path, run_id_a="job-9")
+    with pytest.raises(TypeError, match="run_id"):
+        compare_runs(tmp_path, run_id_a=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="second directory"):
+        compare_runs(tmp_path)
 
 
 # ---- from Python -----------------------------------------------------------
