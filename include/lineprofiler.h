@@ -73,6 +73,8 @@ typedef struct lp_options {
     int strict_names;  /* true: refuse a second phase whose name has the shape of another's (each run of digits is
                           one '#'): lp_enter records nothing, and lp_error_message() says why */
     int not_installed; /* true: do not become the installed profiler, see lp_installed */
+    int has_index;     /* true: reports tell this process from others of its role by index; not for forked children */
+    uint32_t index;    /* which of its role this process is */
 } lp_options;
 
 /* A name of phases or counters, the same for all profilers of the process, for ever; 0: none. Also holds how a phase of

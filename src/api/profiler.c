@@ -123,6 +123,8 @@ static lp_profiler *open_worker(const lp_options *options, const struct lp_join 
         .run_dir = run_dir,
         .role = role,
         .role_len = strlen(role),
+        .has_index = options->has_index,
+        .index = options->index,
         .run_id = join->run_id,
         .run_id_origin = join->run_id_given ? LP_RUN_ID_GIVEN : LP_RUN_ID_INHERITED,
         .measure_cpu = !options->no_cpu,

@@ -363,6 +363,27 @@ static void test_strict_names(void **state)
     json_decref(document);
 }
 
+static void test_which_of_its_role_it_is(void **state)
+{
+    (void)state;
+    for (uint32_t index = 0; index < 2; index++) {
+        const lp_options options = {.run_dir = "run", .role = "env", .has_index = index == 0, .index = index};
+        lp_profiler *profiler = lp_open(&options);
+        char path[4096];
+        assert_true(lp_worker_file(profiler, path, sizeof path) < sizeof path);
+        assert_int_equal(lp_snapshot(profiler), 0);
+        json_t *document = json_load_file(path, 0, NULL);
+        assert_non_null(document);
+        const json_t *written = json_object_get(document, "index");
+        if (index == 0)
+            assert_true(json_is_integer(written) && json_integer_value(written) == 0);
+        else
+            assert_null(written); /* the number alone says nothing: zero is the default */
+        json_decref(document);
+        assert_int_equal(lp_close(profiler), 0);
+    }
+}
+
 /* The first one that was opened while there was none, until it is closed. */
 static void test_which_one_is_installed(void **state)
 {
@@ -408,7 +429,7 @@ static void test_a_fraction_of_the_entries(void **state)
 static void test_the_layout_has_no_room_to_spare(void **state)
 {
     (void)state;
-    assert_int_equal(sizeof(lp_options), offsetof(lp_options, not_installed) + sizeof(int));
+    assert_int_equal(sizeof(lp_options), offsetof(lp_options, index) + sizeof(uint32_t));
     assert_int_equal(sizeof(lp_api), offsetof(lp_api, use_stream) + sizeof(void (*)(void)));
     assert_int_equal(lp_table()->size, sizeof(lp_api));
     assert_int_equal(sizeof(lp_phase), 2 * sizeof(void *) + 16);
@@ -431,6 +452,7 @@ int main(void)
         in_folder(test_two_profilers),
         in_folder(test_strings_are_copied),
         in_folder(test_strict_names),
+        in_folder(test_which_of_its_role_it_is),
         in_folder(test_which_one_is_installed),
         in_folder(test_a_fraction_of_the_entries),
         in_folder(test_the_layout_has_no_room_to_spare),
