@@ -18,7 +18,6 @@ struct answer {
     int error;
     dev_t device;
     ino_t inode;
-    bool id_known;
     uint64_t id;
 };
 
@@ -35,7 +34,7 @@ static struct answer ask(const char *path)
     if (fd >= 0) {
         (void)fstatfs(fd, &system);
         (void)syscall(SYS_getdents64, fd, entries, sizeof entries);
-        answer.id_known = lp_directory_id_read(&answer.id, fd);
+        answer.id = lp_directory_id_read(fd);
         close(fd);
     }
     answer.device = st.st_dev;
@@ -132,7 +131,6 @@ enum lp_reach lp_run_reach(struct lp_run_place *place, const char *run_dir)
         return is_missing(answer.error) ? LP_REACH_MISSING : LP_REACH_FAILED;
     place->device = answer.device;
     place->inode = answer.inode;
-    place->id_known = answer.id_known;
     place->id = answer.id;
     return LP_REACH_FOUND;
 }

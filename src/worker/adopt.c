@@ -109,48 +109,53 @@ static bool may_be_asked(const struct adopting *adopting, const struct lp_header
     return adopting->have_run_dir && GET(header->run_dir_device) == adopting->run_dir.device;
 }
 
-static bool is_ours(const struct adopting *adopting, const struct lp_view *view)
+static bool is_ours(const struct adopting *adopting, const struct lp_view *view, const char *file)
 {
-    return adopting->have_run_dir && lp_image_belongs(view, &adopting->run_dir);
+    return adopting->have_run_dir && lp_image_belongs(view, file, &adopting->run_dir);
 }
 
 /* Asked first, since most images may be others': of those as little is read as can be. And before the lock is taken: who
    reads the image's run at that moment would have to pass it over. */
-static bool concerns_us(const struct adopting *adopting, const struct lp_header *header, int fd)
+static bool concerns_us(const struct adopting *adopting, const struct lp_header *header,
+                        const struct lp_image_file *file)
 {
     struct lp_view view;
     if (header->parent_pid == adopting->pid ||
         (adopting->wanted->abandoned && lp_owner_silent_ns(header) >= HOUR_NS && may_be_asked(adopting, header)))
         return true;
-    if (!adopting->have_run_dir || !lp_image_may_belong(header, fd, &adopting->run_dir) ||
-        lp_view_foreign(&view, fd) != 0)
+    if (!adopting->have_run_dir || !lp_image_may_belong(header, file->fd, &adopting->run_dir) ||
+        lp_view_foreign(&view, file->fd) != 0)
         return false;
-    bool ours = is_ours(adopting, &view);
+    bool ours = is_ours(adopting, &view, file->name);
     lp_view_release(&view);
     return ours;
 }
 
 /* Another run's directory, where the image says that it is. */
-static enum found { FOUND, GONE, OUT_OF_REACH } find_run_dir(struct lp_run_place *run_dir, const struct lp_view *view)
+static enum found {
+    FOUND,
+    GONE,
+    OUT_OF_REACH
+} find_run_dir(struct lp_run_place *run_dir, const struct lp_view *view, const char *file)
 {
     char path[PATH_MAX];
     if (!lp_view_text(view, lp_view_header(view)->run_dir, path, sizeof path) || path[0] != '/')
         return GONE;
     if (!lp_run_place_find(run_dir, path))
         return errno == ENOENT || errno == ENOTDIR ? GONE : OUT_OF_REACH;
-    return lp_image_belongs(view, run_dir) ? FOUND : GONE; /* another one of that name */
+    return lp_image_belongs(view, file, run_dir) ? FOUND : GONE; /* another one of that name */
 }
 
 /* With the adopter's lock held. */
 static void settle(struct adopting *adopting, const struct lp_image_file *file, const struct lp_view *view)
 {
     struct lp_run_place other;
-    bool ours = is_ours(adopting, view);
+    bool ours = is_ours(adopting, view, file->name);
     uint64_t silence_ns = lp_owner_silent_ns(lp_view_header(view));
     if (!ours &&
         (!adopting->wanted->abandoned || silence_ns < HOUR_NS || !may_be_asked(adopting, lp_view_header(view))))
         return;
-    enum found found = ours ? FOUND : find_run_dir(&other, view);
+    enum found found = ours ? FOUND : find_run_dir(&other, view, file->name);
     if (found == GONE && silence_ns / SECOND_NS > DAY_S)
         unlinkat(file->folder, file->name, 0);
     if (found == FOUND && write_out(view, file->name, ours ? adopting->run_dir.path : other.path)) {
@@ -181,7 +186,7 @@ static int look_at(void *context, const struct lp_image_file *file)
             remove_unreadable(file);
         return 0;
     }
-    if ((wanted->largest && GET(header.used) > wanted->largest) || !concerns_us(adopting, &header, file->fd) ||
+    if ((wanted->largest && GET(header.used) > wanted->largest) || !concerns_us(adopting, &header, file) ||
         lp_owner_lives(&header, file->fd) || !lp_image_lock(file->fd, LP_LOCK_ADOPTER) || !still_there(file))
         return 0;
     note_end(&header, file->fd);

@@ -81,6 +81,7 @@ static int open_folder(struct lp_worker *worker)
     if (folder >= 0 && !is_as_noted(worker, &run_dir))
         worker->listed = false; /* which is seen to after the write */
     if (folder < 0 && errno == ENOENT && lp_worker_make_folder(worker) == 0) {
+        worker->run_dir_id = 0; /* it may have the inode of the old one */
         lp_metadata_add(worker);
         folder = lp_publish_open(worker->run_dir, below_run_dir(worker), false, NULL);
     }

@@ -42,7 +42,7 @@ static int name_other_version(const struct search *search, const struct lp_heade
                               const struct lp_image_file *file)
 {
     char path[512];
-    if (!lp_image_of_other_version_belongs(header, file->fd, &search->run_dir))
+    if (!lp_image_of_other_version_belongs(header, file->name, file->fd, &search->run_dir))
         return 0;
     snprintf(path, sizeof path, "%s/%.255s", search->folder, file->name);
     return search->take(search->context, &(struct lp_image_document){.path = path});
@@ -60,7 +60,7 @@ static int look_at(void *context, const struct lp_image_file *file)
     if (peeked != LP_VIEW_FITS || !lp_image_may_belong(&header, file->fd, &search->run_dir) ||
         lp_view_foreign(&view, file->fd) != 0)
         return 0;
-    if (lp_image_belongs(&view, &search->run_dir))
+    if (lp_image_belongs(&view, file->name, &search->run_dir))
         result = hand_over(search, &view, file->name);
     lp_view_release(&view);
     return result;

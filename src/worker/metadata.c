@@ -227,7 +227,7 @@ static int add_line(int folder, const struct lp_worker *worker, const struct par
 /* What lp_metadata_add finds, or makes. */
 struct entry {
     bool found, made;
-    uint64_t id; /* of the directory; 0: none */
+    uint64_t id; /* of the directory; 0: none. At first what it was, if it is known. */
 };
 
 static void pause_a_little(void)
@@ -246,8 +246,8 @@ static int try_to_add(int folder, const struct lp_worker *worker, struct entry *
         failed = 0;
     } else if (key && (text || !errno)) {
         size_t end = text ? end_of_lines(text, len) : 0, start = end ? start_of_lines(text) : 0;
-        entry->id = text ? lp_directory_id_in(text, len) : 0;
-        entry->id = entry->id ? entry->id : random_id();
+        uint64_t id = text ? lp_directory_id_in(text, len) : 0;
+        entry->id = id ? id : entry->id ? entry->id : random_id();
         if (text && len > 0 && !end) /* not ours, or damaged: kept beside, never overwritten */
             renameat(folder, "metadata.json", folder, "metadata.json.damaged");
         const struct part kept = {end ? text + start : "", end - start};
@@ -469,8 +469,11 @@ int lp_metadata_add(struct lp_worker *worker)
     int folder = open(worker->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
-    if (fstat(folder, &run_dir) == 0)
+    if (fstat(folder, &run_dir) == 0) {
+        if (run_dir.st_dev == worker->run_dir_device && run_dir.st_ino == worker->run_dir_inode)
+            entry.id = worker->run_dir_id; /* somebody has removed metadata.json */
         lp_worker_note_run_dir(worker, &run_dir);
+    }
     int failed = 0;
     const struct lp_metadata_place place = {worker->run_dir, worker->run_id, worker->name};
     look_up(folder, worker->run_id, &entry);

@@ -6,6 +6,10 @@
  * metadata.json holds an id of the directory, random when it is made (docs/format.md), and each image that of its own. A
  * copy of a directory has the same id: then the path or the inode must be the same too. Not both: a file server may give an
  * inode anew each time, and a container may see a directory at another path.
+ *
+ * That file may be removed, damaged or made anew under a run. Then a file of the image's own worker in the directory shows
+ * whose it is, as its name has random digits. Until there is one, the worker's folder in it does if both the path and the
+ * inode are the same, unless the directory has another id by now.
  */
 #ifndef LP_WORKER_PLACE_H
 #define LP_WORKER_PLACE_H
@@ -23,9 +27,8 @@
 struct lp_run_place {
     char path[PATH_MAX]; /* absolute */
     dev_t device;
-    ino_t inode;   /* 0: the directory was not asked; images are known by the path alone */
-    bool id_known; /* false: metadata.json cannot be read, or has none */
-    uint64_t id;   /* 0: there is no metadata.json, and so no image with an id is of it */
+    ino_t inode; /* 0: the directory was not asked; images are known by the path alone */
+    uint64_t id; /* 0: not known: there is no metadata.json, it cannot be read, or has none */
 };
 
 /* False, with errno set, if there is no such directory. */
@@ -37,15 +40,16 @@ bool lp_run_place_name(struct lp_run_place *place, const char *run_dir);
 
 /* The id in a text of metadata.json, of which the beginning will do; 0 if it has none. */
 uint64_t lp_directory_id_in(const char *text, size_t len);
-/* That of the directory open at fd, as id and id_known of a place. System calls only. */
-bool lp_directory_id_read(uint64_t *id, int fd);
+/* That of the directory open at fd; 0 if there is none to be read. System calls only. */
+uint64_t lp_directory_id_read(int fd);
 
-/* Whether the image's run directory is this one, by whatever path. Asks no file system but that of this one: the server of
-   another may not answer. */
-bool lp_image_belongs(const struct lp_view *view, const struct lp_run_place *place);
+/* Whether the image's run directory is this one, by whatever path; file: the image's name. Asks no file system but that of
+   this one: the server of another may not answer. */
+bool lp_image_belongs(const struct lp_view *view, const char *file, const struct lp_run_place *place);
 /* The same by the header of the image open at fd and little more: false if it certainly is not. */
 bool lp_image_may_belong(const struct lp_header *header, int fd, const struct lp_run_place *place);
 /* The same as lp_image_belongs, of an image of which only the header can be read. */
-bool lp_image_of_other_version_belongs(const struct lp_header *header, int fd, const struct lp_run_place *place);
+bool lp_image_of_other_version_belongs(const struct lp_header *header, const char *file, int fd,
+                                       const struct lp_run_place *place);
 
 #endif

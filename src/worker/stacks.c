@@ -454,7 +454,8 @@ static bool is_wanted(const struct search *search, const struct lp_header *heade
         if (lp_view_foreign(&view, file->fd) != 0)
             return false;
     }
-    bool wanted = lp_image_belongs(&view, search->run_dir) && lp_image_worker(&view, file->name, worker, sizeof worker);
+    bool wanted = lp_image_belongs(&view, file->name, search->run_dir) &&
+                  lp_image_worker(&view, file->name, worker, sizeof worker);
     lp_view_release(&view);
     return wanted;
 }
@@ -466,7 +467,7 @@ static int look_at(void *context, const struct lp_image_file *file)
     struct lp_stacks stacks;
     enum lp_view_peeked peeked = lp_view_peek(&header, file->fd);
     if (peeked == LP_VIEW_OTHER_VERSION)
-        *search->more |= lp_image_of_other_version_belongs(&header, file->fd, search->run_dir);
+        *search->more |= lp_image_of_other_version_belongs(&header, file->name, file->fd, search->run_dir);
     if (peeked != LP_VIEW_FITS || !is_wanted(search, &header, file))
         return 0;
     if (!lp_owner_lives(&header, file->fd)) {

@@ -21,8 +21,8 @@ static void own_mounts(void)
     snprintf(other, sizeof other, "%s/other", folder);
 }
 
-/* A process that records so many entries of "a" in the directory and is killed. */
-static void leave_a_dead_one(const char *run_dir, int calls)
+/* A process that records so many entries of "a" in the directory and is killed; flushes: after it has written its file. */
+static void leave_a_dead_of(const char *run_dir, int calls, bool flushes)
 {
     int status;
     pid_t pid = fork();
@@ -30,6 +30,8 @@ static void leave_a_dead_one(const char *run_dir, int calls)
     if (pid == 0) {
         struct lp_worker *worker = worker_open(run_dir);
         CANNOT_IF(lp_worker_recorder(worker)->image.fd < 0);
+        if (flushes)
+            CHECK(lp_worker_snapshot(worker, NULL, 0) == LP_WORKER_OK);
         for (int i = 0; i < calls; i++)
             worker_record(worker, "a");
         raise(SIGKILL);
@@ -37,6 +39,11 @@ static void leave_a_dead_one(const char *run_dir, int calls)
     CHECK(waitpid(pid, &status, 0) == pid);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
+}
+
+static void leave_a_dead_one(const char *run_dir, int calls)
+{
+    leave_a_dead_of(run_dir, calls, false);
 }
 
 static int add_calls(void *context, const struct lp_image_document *image)
@@ -241,6 +248,144 @@ static void test_a_directory_without_an_id(void **state)
     in_child(without_id, NULL);
 }
 
+/* ---- metadata.json comes to harm under a run ------------------------------------------------ */
+
+static void below(char path[500], const char *run_dir, const char *name)
+{
+    snprintf(path, 500, "%s/%s", run_dir, name);
+}
+
+static void remove_metadata(const char *run_dir)
+{
+    char metadata[500];
+    below(metadata, run_dir, "metadata.json");
+    CHECK(unlink(metadata) == 0);
+}
+
+/* Root reads what it may not read. */
+static void make_unreadable(const char *run_dir)
+{
+    char metadata[500];
+    remove_metadata(run_dir);
+    below(metadata, run_dir, "metadata.json");
+    CHECK(symlink("nowhere", metadata) == 0);
+}
+
+static void lose_the_id(void *context)
+{
+    void (*lose)(const char *) = *(void (**)(const char *))context;
+    own_mounts();
+    leave_a_dead_one(run, 7);
+    leave_a_dead_of(run, 5, true);
+    lose(run);
+    CHECK_U64(calls_of(run), 12);
+    CHECK(rename(run, other) == 0);
+    CHECK_U64(calls_of(other), 5); /* the other one's path leads elsewhere */
+    CHECK(rename(other, run) == 0);
+    CHECK_U64(adopt(run), 2);
+    CHECK(files_of(run, 7) == 1 && files_of(run, 5) == 1);
+}
+
+static void test_metadata_that_is_gone_or_cannot_be_read(void **state)
+{
+    void (*const ways[])(const char *) = {remove_metadata, make_unreadable};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        in_child(lose_the_id, (void *)&ways[i]);
+        folder_empty(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+static void make_it_anew(void *context)
+{
+    (void)context;
+    own_mounts();
+    leave_a_dead_of(run, 5, true);
+    remove_metadata(run);
+    leave_a_dead_one(run, 3); /* which gives the directory another id */
+    CHECK_U64(calls_of(run), 8);
+    CHECK_U64(adopt(run), 2);
+    CHECK(files_of(run, 5) == 1 && files_of(run, 3) == 1);
+}
+
+static void test_metadata_that_a_new_process_makes_anew(void **state)
+{
+    (void)state;
+    in_child(make_it_anew, NULL);
+}
+
+/* One of the living does, and who has no file yet is not lost. */
+static void make_it_again(void *context)
+{
+    (void)context;
+    own_mounts();
+    struct lp_worker *worker = worker_open(run);
+    leave_a_dead_one(run, 7);
+    CHECK(lp_worker_snapshot(worker, NULL, 0) == LP_WORKER_OK);
+    remove_metadata(run);
+    CHECK(lp_worker_snapshot(worker, NULL, 0) == LP_WORKER_OK);
+    CHECK_U64(calls_of(run), 7);
+    folder_empty(run);
+    CHECK(lp_worker_snapshot(worker, NULL, 0) == LP_WORKER_OK); /* another directory at its path */
+    CHECK_U64(calls_of(run), 0);
+    lp_worker_free(worker);
+}
+
+static void test_metadata_that_a_living_one_makes_again(void **state)
+{
+    (void)state;
+    in_child(make_it_again, NULL);
+}
+
+static void each_has(void *context, const char *name)
+{
+    const struct stat *run_dir = context;
+    char path[500];
+    uint64_t inode = run_dir->st_ino;
+    snprintf(path, sizeof path, "/dev/shm/lineprofiler-%u/%s", (unsigned)geteuid(), name);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0 && pwrite(fd, &inode, sizeof inode, offsetof(struct lp_header, run_dir_inode)) == sizeof inode);
+    close(fd);
+}
+
+/* The images there are have the directory's inode, as those of a removed one may whose inode it has. */
+static void recycle_the_inode(void)
+{
+    char images[64];
+    struct stat run_dir;
+    CHECK(stat(run, &run_dir) == 0);
+    snprintf(images, sizeof images, "/dev/shm/lineprofiler-%u", (unsigned)geteuid());
+    CHECK(folder_each(images, each_has, &run_dir) >= 1);
+}
+
+static void recycle(void *context)
+{
+    char metadata[500];
+    (void)context;
+    own_mounts();
+    leave_a_dead_of(run, 7, true);
+    folder_empty(run);
+    CHECK(mkdir(run, 0777) == 0);
+    recycle_the_inode();
+    CHECK_U64(calls_of(run), 0);
+    below(metadata, run, "metadata.json");
+    file_write(metadata, "{}", 2);
+    CHECK_U64(calls_of(run), 0);
+    CHECK_U64(adopt(run), 0);
+    CHECK(unlink(metadata) == 0);
+    leave_a_dead_of(run, 3, true);
+    CHECK_U64(calls_of(run), 3);
+    CHECK_U64(adopt(run), 1);
+    CHECK(files_of(run, 7) == 0 && files_of(run, 3) == 1);
+}
+
+static void test_a_directory_with_the_inode_of_a_removed_one(void **state)
+{
+    (void)state;
+    in_child(recycle, NULL);
+}
+
 /* ---- those that nobody comes for ------------------------------------------------------------ */
 
 static void let_it_be_old(const char *name)
@@ -329,6 +474,10 @@ int main(void)
         in_folder(test_a_directory_at_another_path),
         in_folder(test_a_directory_removed_under_the_living),
         in_folder(test_a_directory_without_an_id),
+        in_folder(test_metadata_that_is_gone_or_cannot_be_read),
+        in_folder(test_metadata_that_a_new_process_makes_anew),
+        in_folder(test_metadata_that_a_living_one_makes_again),
+        in_folder(test_a_directory_with_the_inode_of_a_removed_one),
         in_folder(test_another_directory_is_not_written_to),
         cmocka_unit_test(test_ids_in_texts),
     };
