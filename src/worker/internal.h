@@ -126,7 +126,7 @@ struct lp_metadata_place {
     const char *run_dir, *run_id, *worker; /* Borrowed; the worker's name */
 };
 int lp_metadata_describe(const struct lp_metadata_place *place, const char *provenance, size_t len);
-/* Removes what a worker that died in the middle of that has left beside metadata.json. */
+/* Removes what a worker that died in the middle of that has left beside metadata.json, its lock too. */
 void lp_metadata_clean(const char *run_dir, const char *worker);
 
 /* keeper.c */

@@ -438,6 +438,10 @@ static int take_lock(int folder, const struct lp_metadata_place *place, struct s
         if (remove_lock_of_gone(folder))
             continue;
         if (fstatat(folder, LOCK, &now, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (S_ISDIR(now.st_mode)) {
+                errno = EISDIR; /* nobody's lock: it would be waited for in vain */
+                return -1;
+            }
             bool same = now.st_ino == before.st_ino && now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
                         now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;
             unchanged = same ? unchanged + 1 : 0;
@@ -553,5 +557,6 @@ void lp_metadata_clean(const char *run_dir, const char *worker)
     unlinkat(folder, name, 0);
     next_lock_name(name, worker);
     unlinkat(folder, name, 0);
+    remove_lock_of_gone(folder); /* where all runs are listed, nobody may come to need it */
     close(folder);
 }

@@ -5,6 +5,7 @@
 
 #include <sys/syscall.h>
 
+#include "worker/adopt.h"
 #include "worker/internal.h"
 
 static char *folder, *path, *lock;
@@ -263,18 +264,45 @@ static void test_sixteen_workers_behind_the_lock_of_a_process_that_is_gone(void 
     free(text);
 }
 
-/* MN05: what cannot be locked costs the entry, never the worker. */
+/* The run is listed, so that nobody needs the lock. */
+static void test_the_lock_of_a_dead_worker_goes_with_its_image(void **state)
+{
+    (void)state;
+    free(leave_lock_of_dead());
+    assert_int_equal(lp_adopt(&(struct lp_adoption){.run_dir = folder}), 1);
+    assert_int_equal(access(lock, F_OK), -1);
+    assert_int_equal(folder_each(folder, NULL, NULL), 2);
+}
+
+static _Thread_local int naps; /* long enough to wait for others */
+
+/* In place of the system's. */
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    naps += wanted->tv_nsec >= 10000000;
+    return clock_nanosleep(CLOCK_MONOTONIC, 0, wanted, left) == 0 ? 0 : -1;
+}
+
+/* MN05: what cannot be locked costs the entry, never the worker, and nobody waits for it. */
 static void test_a_lock_that_cannot_be_made(void **state)
 {
     (void)state;
     assert_int_equal(mkdir(lock, 0700), 0);
     file_write(path, "", 0);
+    naps = 0;
     struct lp_worker *worker = open_run("r");
     worker_record(worker, "a");
-    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK);
+    assert_int_equal(lp_metadata_note(worker, "reason", "none"), -1);
+    assert_int_equal(errno, EISDIR);
+    assert_int_equal(naps, 0);
+    assert_int_equal(lp_worker_snapshot(worker, NULL, 0), LP_WORKER_OK);
     assert_int_equal(files_with_calls(folder, "a", 1), 1);
-    lp_worker_free(worker);
     assert_int_equal(rmdir(lock), 0);
+    assert_int_equal(lp_worker_close(worker, NULL, 0), LP_WORKER_OK); /* which tries again */
+    json_t *root = metadata();
+    assert_has_run(root, "r");
+    json_decref(root);
+    lp_worker_free(worker);
 }
 
 static void test_a_damaged_file_is_kept_beside(void **state)
@@ -460,6 +488,7 @@ int main(void)
         in_folder(test_the_lock_of_a_process_that_is_gone_is_removed_at_once),
         in_folder(test_no_other_lock_is_removed_at_once),
         in_folder(test_sixteen_workers_behind_the_lock_of_a_process_that_is_gone),
+        in_folder(test_the_lock_of_a_dead_worker_goes_with_its_image),
         in_folder(test_a_lock_that_cannot_be_made),
         in_folder(test_a_damaged_file_is_kept_beside),
         in_folder(test_the_directory_keeps_its_id),
