@@ -101,7 +101,7 @@ void lp_image_close_file(struct lp_image *image)
 bool lp_image_link(struct lp_image *image)
 {
     char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", image->fd);
+    snprintf(link, sizeof link, "/proc/thread-self/fd/%d", image->fd);
     return lp_image_owns_file(image) && linkat(AT_FDCWD, link, AT_FDCWD, image->path, AT_SYMLINK_FOLLOW) == 0;
 }
 

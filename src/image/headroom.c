@@ -96,7 +96,7 @@ static uint64_t left_in_cgroups(void)
 {
     char text[4096], *rest = text, *line;
     uint64_t least = UINT64_MAX;
-    if (read_text("/proc/self/cgroup", text, sizeof text) <= 0)
+    if (read_text("/proc/thread-self/cgroup", text, sizeof text) <= 0)
         return least;
     while ((line = strsep(&rest, "\n"))) { /* number:controllers:group; a group's name may hold colons */
         char *controllers = strchr(line, ':');

@@ -18,7 +18,7 @@
 
 struct lp_identity {
     int64_t pid, parent_pid;
-    uint64_t pid_namespace;       /* inode of /proc/self/ns/pid; 0 unknown */
+    uint64_t pid_namespace;       /* see lp_pid_namespace */
     uint64_t time_namespace;      /* see lp_time_namespace */
     uint64_t process_start_ticks; /* field 22 of /proc/self/stat; 0 unknown */
     char boot_id[40];             /* "" unknown */
@@ -33,10 +33,11 @@ void lp_identity_read(struct lp_identity *identity);
 /* This machine's boot id, "" if unknown. */
 void lp_boot_id_read(char *boot_id, size_t size);
 
-/* Inode of /proc/self/ns/pid; 0 unknown. */
+/* Inode of the pid namespace; 0 unknown. */
 uint64_t lp_pid_namespace(void);
-/* Inode of /proc/self/ns/time: in another one monotonic clocks are set off (time_namespaces(7)). 0: that of the machine, or
-   not known. */
+/* By which clocks this process goes: in a time namespace CLOCK_MONOTONIC and CLOCK_BOOTTIME are set off (time_namespaces(7)).
+   0: the machine's, or not known. Else a number made of the offsets, the same where they are: the inode of a namespace
+   that is gone comes again, with others. Where they cannot be read that inode, below 2^62. */
 uint64_t lp_time_namespace(void);
 
 #endif

@@ -44,7 +44,7 @@ void lp_memory_of_self(struct lp_own_memory *memory)
 {
     char text[16384]; /* the groups of its user stand before, however many there are */
     *memory = (struct lp_own_memory){0};
-    if (lp_small_file_read("/proc/self/status", text, sizeof text) <= 0)
+    if (lp_small_file_read("/proc/thread-self/status", text, sizeof text) <= 0)
         return;
     /* The name of the process, which stands before, may hold anything but a newline. */
     memory->rss_bytes = bytes_of(text, "\nVmRSS:");
@@ -54,5 +54,5 @@ void lp_memory_of_self(struct lp_own_memory *memory)
 uint64_t lp_memory_pss_of_self(void)
 {
     char text[1024];
-    return lp_small_file_read("/proc/self/smaps_rollup", text, sizeof text) > 0 ? bytes_of(text, "\nPss:") : 0;
+    return lp_small_file_read("/proc/thread-self/smaps_rollup", text, sizeof text) > 0 ? bytes_of(text, "\nPss:") : 0;
 }

@@ -57,7 +57,7 @@ static bool shares_clocks(uint64_t pid)
     char path[64];
     struct stat ours, theirs;
     snprintf(path, sizeof path, "/proc/%llu/ns/time", (unsigned long long)pid);
-    return stat("/proc/self/ns/time", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
+    return stat("/proc/thread-self/ns/time", &ours) != 0 || stat(path, &theirs) != 0 || ours.st_ino == theirs.st_ino;
 }
 
 enum lp_process_state lp_process_lives_stopped(const struct lp_process_ref *process, bool *stopped)

@@ -49,7 +49,8 @@ static uint64_t rss_bytes(void)
     char text[128];
     uint64_t pages;
     long page_bytes = sysconf(_SC_PAGESIZE);
-    if (page_bytes <= 0 || !read_text("/proc/self/statm", text, sizeof text) || !second_number(text, &pages))
+    if (page_bytes <= 0 || !read_text("/proc/thread-self/statm", text, sizeof text) || !second_number(text, &pages) ||
+        pages == 0)
         return LP_USAGE_UNKNOWN;
     return pages * (uint64_t)page_bytes;
 }
@@ -92,7 +93,7 @@ static bool count_one(void *count, const char *name)
 static uint64_t count_open_files(void)
 {
     uint64_t count = 0;
-    int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return LP_USAGE_UNKNOWN;
     bool known = each_entry(folder, count_one, &count);
@@ -104,7 +105,7 @@ static uint64_t count_open_files(void)
 static uint64_t open_files(void)
 {
     struct stat st;
-    if (stat("/proc/self/fd", &st) < 0)
+    if (stat("/proc/thread-self/fd", &st) < 0)
         return LP_USAGE_UNKNOWN;
     return st.st_size > 0 ? (uint64_t)st.st_size : count_open_files();
 }

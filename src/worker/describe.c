@@ -95,7 +95,7 @@ void lp_describe_after_fork(struct lp_worker *worker)
 /* The folder of the program itself. */
 static const char *program_folder(char path[PATH_MAX])
 {
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    ssize_t n = readlink("/proc/thread-self/exe", path, PATH_MAX - 1);
     path[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(path, '/');
     if (!slash)

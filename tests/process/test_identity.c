@@ -2,7 +2,9 @@
 #include "support/support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include "process/identity.h"
@@ -247,6 +249,54 @@ static void test_whether_there_are_children(void **state)
     assert_false(lp_process_has_children());
 }
 
+/* ---- time namespaces -------------------------------------------------------------- */
+
+/* What a process is told whose clocks are set off like that. */
+static uint64_t told_in(const char *offsets)
+{
+    uint64_t *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(told != MAP_FAILED);
+    pid_t pid = fork();
+    if (pid == 0) {
+        CANNOT_IF(unshare(CLONE_NEWTIME) != 0);
+        CHECK_U64(lp_time_namespace(), 0); /* only its children are in it */
+        int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+        CANNOT_IF(fd < 0 || write(fd, offsets, strlen(offsets)) < 0);
+        close(fd);
+        pid_t child = fork();
+        if (child == 0) {
+            *told = lp_time_namespace();
+            _exit(0);
+        }
+        CHECK(waitpid(child, NULL, 0) == child);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
+        _exit(CANNOT);
+    CHECK(status == 0);
+    return *told;
+}
+
+/* By their offsets, whether they were there at once or one after the other: the kernel uses an inode again. */
+static void look_into_others(void *context)
+{
+    uint64_t ahead = told_in("monotonic 1000 0\nboottime 1000 0\n");
+    (void)context;
+    CHECK(ahead >> 62 == 1);
+    CHECK_U64(told_in("monotonic 1000 0\nboottime 1000 0\n"), ahead);
+    CHECK(told_in("monotonic 1000 0\nboottime 1000 1\n") != ahead);
+    CHECK(told_in("monotonic -1000 0\nboottime 1000 0\n") != ahead);
+    CHECK_U64(told_in("monotonic 0 0\nboottime 0 0\n"), 0); /* the machine's clocks */
+}
+
+static void test_time_namespaces(void **state)
+{
+    (void)state;
+    in_child(look_into_others, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +309,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_without_proc_nothing_is_guessed),
         cmocka_unit_test(test_cpu_of_a_thread_elsewhere),
         cmocka_unit_test(test_whether_there_are_children),
+        cmocka_unit_test(test_time_namespaces),
     };
     if (argc > 1 && strcmp(argv[1], "command") == 0)
         return check_command(argc, argv);

@@ -2,6 +2,7 @@
 #include "support/in_folder.h"
 #include "support/worker.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include "process/identity.h"
 #include "process/other.h"
 #include "process/stamp.h"
+#include "process/thread_state.h"
 #include "worker/adopt.h"
 #include "worker/children.h"
 #include "worker/owner.h"
@@ -159,6 +161,59 @@ static void adopt_one(void *context)
     CHECK(end_at(told.path, "signal") == -1 && end_at(told.path, "exit_status") == -1); /* the test has waited for it */
     CHECK_U64(images(), 0);
     CHECK_U64(adopt(folder), 0);
+}
+
+/* As start(), on a thread that outlives the process's first; it loses its file, is given another, and dies. */
+static void *record_alone(void *context)
+{
+    const int *to = context;
+    struct lp_entry outer;
+    struct lp_worker *worker;
+    struct lp_thread_look look;
+    do
+        lp_thread_glance(&look, (uint64_t)getpid(), (uint64_t)getpid());
+    while (look.state != 'Z');
+    worker = worker_open(folder);
+    struct lp_recorder *recorder = lp_worker_recorder(worker);
+    lp_record_enter(recorder, name_of("outer"), &outer);
+    for (int i = 0; i < 7; i++)
+        worker_record(worker, "a");
+    CHECK(access(recorder->image.path, F_OK) == 0);
+    CHECK(unlink(recorder->image.path) == 0);
+    lp_recorder_restore(recorder);
+    CHECK(access(recorder->image.path, F_OK) == 0);
+    tell(*to, worker);
+    raise(SIGKILL);
+    return NULL;
+}
+
+static void end_first_thread(void *context)
+{
+    pthread_t other;
+    CHECK(pthread_create(&other, NULL, record_alone, context) == 0);
+    pthread_exit(NULL);
+}
+
+static void adopt_one_without_first_thread(void *context)
+{
+    int pipes[2];
+    struct told told;
+    (void)context;
+    own_shm();
+    CHECK(pipe(pipes) == 0);
+    int status = run_child(end_first_thread, &pipes[1]);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK(read(pipes[0], &told, sizeof told) == sizeof told);
+    CHECK_U64(adopt(folder), 1);
+    check_file(told.path);
+}
+
+static void test_a_process_whose_first_thread_has_ended(void **state)
+{
+    (void)state;
+    if (LP_TEST_TSAN)
+        skip(); /* it has a thread of its own */
+    in_child(adopt_one_without_first_thread, NULL);
 }
 
 static void test_a_killed_worker(void **state)
@@ -729,6 +784,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(test_a_killed_worker),
+        in_folder(test_a_process_whose_first_thread_has_ended),
         in_folder(test_how_a_child_ended_is_told),
         in_folder(test_how_children_ended_that_were_waited_for),
         in_folder(test_descriptors_of_the_host_are_left_alone),
