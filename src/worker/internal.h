@@ -29,7 +29,7 @@
 #define LP_ADOPTS_AT_MOST (8u << 20)
 
 struct lp_keeper {
-    pthread_mutex_t lock; /* guards stop to left */
+    pthread_mutex_t lock; /* guards stop to ends_process */
     sem_t wake;           /* something is asked for: to end, or to write */
     pthread_cond_t quiet; /* no call runs any more */
     pthread_t thread;
@@ -44,6 +44,7 @@ struct lp_keeper {
     bool finished;      /* has done so */
     bool late;          /* that was waited for in vain */
     bool left;          /* uses the worker no more, but to free it */
+    bool ends_process;  /* the same, for ever: what follows are the program's handlers of exit() */
     int finish_errno;   /* of that file */
     uint64_t next_flush_ns, next_sample_ns; /* CLOCK_MONOTONIC; kept over a restart. The keeper's own while it runs. */
     /* For signal handlers: who serves, 0 if none does; writes asked for and done. */

@@ -42,7 +42,8 @@ void lp_keeper_init(struct lp_keeper *keeper)
     pthread_cond_init(&keeper->quiet, &attributes);
     pthread_condattr_destroy(&attributes);
     keeper->running = keeper->stop = keeper->leaving = keeper->calling = keeper->orphan = false;
-    keeper->passed_over = keeper->finishes = keeper->finished = keeper->late = keeper->left = false;
+    keeper->passed_over = keeper->finishes = keeper->finished = keeper->late = keeper->left = keeper->ends_process =
+        false;
     keeper->next_flush_ns = keeper->next_sample_ns = 0;
     atomic_store(&keeper->serves, 0);
     atomic_store(&keeper->served, atomic_load(&keeper->requested));
@@ -180,6 +181,9 @@ static void *leave_alone(struct lp_worker *worker)
     lp_describe_stop(worker, false);
     lp_worker_flush(worker);
     atomic_store(&worker->keeper.serves, 0);
+    pthread_mutex_lock(&worker->keeper.lock);
+    worker->keeper.ends_process = true;
+    pthread_mutex_unlock(&worker->keeper.lock);
     lp_own_thread_ends();
     lp_own_thread_set_apart(false);
     pthread_sigmask(SIG_SETMASK, &none, NULL);
@@ -333,10 +337,19 @@ static bool joined_before(struct lp_keeper *keeper, const struct timespec *until
     return failed == 0;
 }
 
+/* Whether there is one to wait for. One that ends the process is none: it may wait for who asks. */
+static bool runs_locked(struct lp_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->running &= !keeper->ends_process;
+    pthread_mutex_unlock(&keeper->lock);
+    return keeper->running;
+}
+
 void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
-    if (!keeper->running || pthread_equal(keeper->thread, pthread_self()))
+    if (!runs_locked(keeper) || pthread_equal(keeper->thread, pthread_self()))
         return;
     pthread_mutex_lock(&keeper->lock);
     keeper->stop = true;
@@ -349,7 +362,7 @@ void lp_keeper_stop_locked(struct lp_worker *worker, const struct timespec *unti
 int lp_keeper_finish_locked(struct lp_worker *worker, const struct timespec *until)
 {
     struct lp_keeper *keeper = &worker->keeper;
-    if (!keeper->running)
+    if (!runs_locked(keeper))
         return -1;
     pthread_mutex_lock(&keeper->lock);
     keeper->stop = true;
@@ -419,7 +432,7 @@ bool lp_keeper_pause(struct lp_worker *worker, bool late)
 bool lp_keeper_let_go(struct lp_worker *worker)
 {
     struct lp_keeper *keeper = &worker->keeper;
-    if (!keeper->running)
+    if (!runs_locked(keeper))
         return true;
     pthread_mutex_lock(&keeper->lock);
     keeper->stop = true;

@@ -258,6 +258,42 @@ static void test_a_process_ends_with_the_programs_last_thread(void **state)
     assert_int_equal(lp_adopt(&(struct lp_adoption){.run_dir = folder}), 2);
 }
 
+static struct lp_worker *to_close;
+
+static void *close_it(void *context)
+{
+    CHECK(lp_worker_close(to_close, NULL, 0) == LP_WORKER_OK);
+    lp_worker_free(to_close);
+    return context;
+}
+
+static void close_on_another_thread(void)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, close_it, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    _exit(0);
+}
+
+static void end_and_close(void *context)
+{
+    (void)context;
+    alarm(60);
+    atexit(close_on_another_thread);
+    to_close = open_with_intervals(30, 0.02);
+    worker_record(to_close, "a");
+    pthread_exit(NULL);
+}
+
+/* A handler of exit() runs on the keeper then, and must not wait for it. */
+static void test_a_handler_of_exit_may_close_elsewhere(void **state)
+{
+    (void)state;
+    if (LP_TEST_TSAN)
+        skip(); /* as above */
+    in_child(end_and_close, NULL);
+    assert_int_equal(files_with_calls(folder, "a", 1), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +308,7 @@ int main(void)
         in_folder(test_it_shows_that_the_worker_lives),
         in_folder(test_several_workers_have_one_each),
         in_folder(test_a_process_ends_with_the_programs_last_thread),
+        in_folder(test_a_handler_of_exit_may_close_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
