@@ -119,6 +119,10 @@ static void workers(struct lp_emit *emit, const struct lp_where *where)
         lp_report_json_count(emit, "pid", worker->stacks.pid);
         at_least_0(emit, "rank", worker->stacks.rank);
         at_least_0(emit, "index", worker->stacks.index);
+        if (worker->stacks.closing)
+            lp_report_json_count(emit, "closing_ns", worker->stacks.closing_ns);
+        else
+            lp_report_json_null(emit, "closing_ns");
         lp_report_json_bool(emit, "private_image", worker->stacks.partial);
         lp_report_json_count(emit, "ended_threads", worker->stacks.n_ended_threads);
         threads(emit, worker);

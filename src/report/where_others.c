@@ -166,6 +166,17 @@ static void last_seen(struct lp_report_page *page, const struct lp_where_other *
     text(page, said);
 }
 
+static void and_more(struct lp_report_page *page, size_t n)
+{
+    if (n == 0)
+        return;
+    lp_report_page_to(page, 2);
+    text(page, "and ");
+    text(page, lp_report_count(n).text);
+    text(page, " more");
+    lp_report_page_end(page);
+}
+
 static void ended(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
     size_t shown = !bounded || where->n_ended <= ENDED_SHOWN ? where->n_ended : ENDED_SHOWN - 1;
@@ -192,13 +203,38 @@ static void ended(struct lp_report_page *page, const struct lp_where *where, boo
         }
         lp_report_page_end(page);
     }
-    if (shown < where->n_ended) {
+    and_more(page, where->n_ended - shown);
+}
+
+/* Each is above as well, with what its threads do. */
+static void closing(struct lp_report_page *page, const struct lp_where *where, bool bounded)
+{
+    size_t shown = 0, most = !bounded || where->n_closing <= ENDED_SHOWN ? where->n_closing : ENDED_SHOWN - 1;
+    if (where->n_closing == 0)
+        return;
+    lp_report_page_style(page, LP_STYLE_BOLD);
+    text(page, "CLOSING: ");
+    text(page, lp_report_text_plural(where->n_closing, "worker", "workers").text);
+    text(page, where->n_closing == 1 ? " writes its last file" : " write their last files");
+    lp_report_page_end(page);
+    for (size_t i = 0; i < where->n_workers && shown < most; i++) {
+        const struct lp_stacks *stacks = &where->workers[i].stacks;
+        if (!stacks->closing)
+            continue;
+        shown++;
         lp_report_page_to(page, 2);
-        text(page, "and ");
-        text(page, lp_report_count(where->n_ended - shown).text);
-        text(page, " more");
+        lp_where_name(page, stacks->role.bytes, stacks->role.len);
+        text(page, " ");
+        if (stacks->rank >= 0 || stacks->index >= 0) {
+            text(page, lp_report_process(stacks->rank, stacks->index, (int64_t)stacks->pid).text);
+            text(page, " ");
+        }
+        text(page, lp_report_process(-1, -1, (int64_t)stacks->pid).text);
+        text(page, ", since ");
+        text(page, lp_report_duration((double)stacks->closing_ns).text);
         lp_report_page_end(page);
     }
+    and_more(page, where->n_closing - shown);
 }
 
 static void counted(struct lp_report_page *page, size_t n, const char *one, const char *many)
@@ -214,6 +250,7 @@ static void counted(struct lp_report_page *page, size_t n, const char *one, cons
 
 void lp_where_others(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
+    closing(page, where, bounded);
     ended(page, where, bounded);
     elsewhere(page, where);
     counted(page, where->n_closed, "worker has closed", "workers have closed");

@@ -180,11 +180,13 @@ static int sort_out(struct lp_where *where)
         return -1;
     for (size_t i = 0; i < n; i++) {
         const struct lp_run_worker *worker = &where->run->workers[i];
+        if (find_living(where, lp_text_span(&worker->worker)))
+            continue;
         if (worker->closed)
             where->n_closed++;
         else if (worker->ended || worker->source == LP_SOURCE_DEAD_IMAGE)
             where->ended[where->n_ended++] = make_other(worker, &now, boot_id);
-        else if (!find_living(where, lp_text_span(&worker->worker)) && worker->source != LP_SOURCE_LIVE_IMAGE)
+        else if (worker->source != LP_SOURCE_LIVE_IMAGE)
             where->elsewhere[where->n_elsewhere++] = make_other(worker, &now, boot_id);
     }
     qsort(where->ended, where->n_ended, sizeof *where->ended, compare_ends);
@@ -229,6 +231,7 @@ static void count(struct lp_where *where)
         struct lp_span id = {worker->stacks.run_id.bytes, worker->stacks.run_id.len};
         worker->of_run = lp_text_equal(id, lp_text_span(&where->run_id));
         where->n_all += worker->of_run;
+        where->n_closing += worker->stacks.closing;
         where->n_partial += worker->stacks.partial;
     }
     if (where->n_workers > 1)

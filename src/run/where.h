@@ -69,6 +69,7 @@ struct lp_where {
     size_t n_ended;
     size_t n_closed;
     size_t n_all;       /* workers of the run: n_closed, n_ended, n_elsewhere, and those of workers that are of_run */
+    size_t n_closing;   /* of workers: they write their last files */
     size_t n_partial;   /* of workers: they have gone on in private memory */
     struct lp_run *run; /* Owned; NULL: there are live workers, and nothing else is readable. */
 };

@@ -402,6 +402,9 @@ static int read_view(struct lp_stacks *stacks, const struct lp_view *view)
     stacks->pid_namespace = header->pid_namespace;
     stacks->rank = header->rank;
     stacks->index = header->index;
+    stacks->closing = GET(header->closed);
+    if (stacks->closing && reading.now_ns > header->closed_at.monotonic_ns)
+        stacks->closing_ns = reading.now_ns - header->closed_at.monotonic_ns;
     stacks->partial = GET(header->shared) < GET(header->used);
     copy_name(&reading, header->worker, &stacks->worker);
     copy_name(&reading, header->run_id, &stacks->run_id);
@@ -474,7 +477,7 @@ static int look_at(void *context, const struct lp_image_file *file)
         *search->more = true;
         return 0;
     }
-    if (GET(header.closed) || lp_stacks_read(&stacks, file->fd) != 0)
+    if ((GET(header.closed) && GET(header.file_is_last)) || lp_stacks_read(&stacks, file->fd) != 0)
         return 0;
     return search->take(search->context, &stacks);
 }

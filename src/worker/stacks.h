@@ -66,8 +66,10 @@ struct lp_stacks {
     int64_t rank, index;              /* of the launch; of its role. -1: none */
     struct lp_stacks_thread *threads; /* those that live */
     size_t n_threads, n_ended_threads;
-    bool partial; /* it has gone on in private memory: what came after that is not to be seen */
-    void *memory; /* Owned: of everything above. */
+    bool closing;        /* it records no more, and has not written its last file yet */
+    uint64_t closing_ns; /* for so long */
+    bool partial;        /* it has gone on in private memory: what came after that is not to be seen */
+    void *memory;        /* Owned: of everything above. */
 };
 
 /* Reads the image that is open at fd. 0, or -1: it cannot be read, or memory is short. */
@@ -75,7 +77,7 @@ int lp_stacks_read(struct lp_stacks *stacks, int fd);
 void lp_stacks_release(struct lp_stacks *stacks);
 
 /* Calls take for each image of this user whose run directory is the directory run_dir and whose owner lives and has not
-   closed it, in no order; what is handed over is take's to release. more: whether there are images of dead owners, or of
+   done with it, in no order; what is handed over is take's to release. more: whether there are images of dead owners, or of
    another version, among those of run_dir. Images that cannot be read are passed over. Stops when take returns other than
    0 and returns that; else 0. */
 int lp_stacks_each(const struct lp_run_place *run_dir, int (*take)(void *context, const struct lp_stacks *stacks),

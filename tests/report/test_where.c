@@ -445,6 +445,22 @@ static void test_those_that_are_not_here(void **state)
                                  "1 worker file could not be read: lineprofiler report says why\n");
 }
 
+static void test_those_that_close(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 7; i++) {
+        struct lp_where_worker *worker = add_worker("actor", i);
+        add_stack(add_thread(worker, "MainThread", LP_WHERE_BLOCKED), 41 * S, (const char *const[]){NULL});
+        worker->stacks.closing = i > 0;
+        worker->stacks.closing_ns = i > 0 ? (uint64_t)(40 + i) * S : 0;
+        made.where.n_closing += i > 0;
+    }
+    assert_non_null(strstr(page(0), "CLOSING: 6 workers write their last files\n"));
+    assert_non_null(strstr(page(0), ", since 46.0s\n"));
+    assert_non_null(strstr(page(40), ", since 44.0s\n  and 2 more\n"));
+}
+
 /* Nothing is said of what only the run directory knows. */
 static void test_a_run_directory_that_does_not_answer(void **state)
 {
@@ -535,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_all_that_ended),
         cmocka_unit_test(test_one_that_died_in_a_phase_it_had_just_entered),
         cmocka_unit_test(test_those_that_are_not_here),
+        cmocka_unit_test(test_those_that_close),
         cmocka_unit_test(test_a_run_directory_that_does_not_answer),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_a_full_disk),

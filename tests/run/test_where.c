@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <sys/syscall.h>
 
 #include "run/where.h"
 
@@ -161,6 +162,53 @@ static void test_without_a_readable_file(void **state)
     in_child(look_without_files, NULL);
 }
 
+/* In place of libc's: hangs when it is told to, as on a dead file server. */
+static atomic_bool hangs_in_fsync;
+
+int fsync(int fd)
+{
+    while (atomic_load(&hangs_in_fsync))
+        pause();
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static void hang_in_close(struct lp_worker *worker)
+{
+    atomic_store(&hangs_in_fsync, true);
+    lp_worker_close(worker, NULL, 0);
+}
+
+/* Why does the job not end? It is not done with its file. */
+static void look_at_one_that_closes(void *context)
+{
+    (void)context;
+    mounts_enter();
+    mounts_tmpfs("/dev/shm", "size=32m,mode=1777");
+    pid_t hangs = start(hang_in_close);
+    struct lp_where *where = load();
+    while (where->n_closing == 0) {
+        lp_where_free(where);
+        where = load();
+    }
+    CHECK_U64(where->n_workers, 1);
+    CHECK_U64(where->n_all, 1);
+    CHECK_U64(where->n_closed, 0);
+    CHECK(where->workers[0].stacks.closing && where->workers[0].stacks.closing_ns < 100000000000u);
+    CHECK(where->workers[0].threads[0].state == LP_WHERE_WAITING);
+    lp_where_free(where);
+    CHECK(kill(hangs, SIGKILL) == 0 && waitpid(hangs, NULL, 0) == hangs);
+    where = load();
+    CHECK_U64(where->n_workers + where->n_closing, 0);
+    CHECK_U64(where->n_all, 1);
+    lp_where_free(where);
+}
+
+static void test_one_that_hangs_in_close(void **state)
+{
+    (void)state;
+    in_child(look_at_one_that_closes, NULL);
+}
+
 /* In a container the numbers of threads are others: what the kernel says of such numbers here is not about them. */
 static void look_into_another_namespace(void *context)
 {
@@ -253,6 +301,7 @@ int main(void)
         in_folder(test_the_living_the_dead_and_the_closed),
         in_folder(test_there_is_nothing),
         in_folder(test_without_a_readable_file),
+        in_folder(test_one_that_hangs_in_close),
         in_folder(test_another_pid_namespace),
         in_folder(test_another_time_namespace),
         in_folder(test_only_their_files_are_seen_CK05),
