@@ -620,6 +620,10 @@ def _absolute(run_dir: str | os.PathLike[str]) -> str:
     path = os.fsdecode(run_dir)
     if not path:
         raise ValueError("run_dir must not be empty")
+    parts = path.split(os.sep)
+    if os.pardir in parts:  # of a link's target: abspath() would take the link away instead
+        end = len(parts) - parts[::-1].index(os.pardir)
+        path = os.path.join(os.path.realpath(os.sep.join(parts[:end])), *parts[end:])
     return os.path.abspath(path)
 
 

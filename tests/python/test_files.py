@@ -42,6 +42,24 @@ def test_the_names_of_files_F1(run_dir: Path) -> None:
     assert path == str(run_dir / found[1])
 
 
+def test_a_parent_of_a_link_is_its_targets(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = run_dir / "a" / "b"
+    deep.mkdir(parents=True)
+    (run_dir / "link").symlink_to(deep)
+    monkeypatch.chdir(run_dir)
+    for given, meant in {
+        "link/../run": run_dir / "a" / "run",
+        "link/../../run": run_dir / "run",
+        f"{run_dir}/./link//../run/": run_dir / "a" / "run",
+        "../run": run_dir.parent / "run",
+        "..": run_dir.parent,
+        "a..b/run": run_dir / "a..b" / "run",
+    }.items():
+        with Profiler(given) as profiler:
+            assert profiler.run_dir == str(meant)
+        assert merge_run(given).workers
+
+
 def test_a_run_id_is_made_F4(run_dir: Path) -> None:
     with Profiler(run_dir) as profiler:
         assert profiler.run_id is not None
