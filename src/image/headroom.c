@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/own_reads.h"
+#include "base/proc_self.h"
 #include "base/small_file.h"
 
 #define SHARE 8 /* take at most one part in so many */
@@ -96,7 +97,8 @@ static uint64_t left_in_cgroups(void)
 {
     char text[4096], *rest = text, *line;
     uint64_t least = UINT64_MAX;
-    if (read_text("/proc/thread-self/cgroup", text, sizeof text) <= 0)
+    const char *groups = lp_first_thread_has_ended() ? "/proc/thread-self/cgroup" : "/proc/self/cgroup";
+    if (read_text(groups, text, sizeof text) <= 0)
         return least;
     while ((line = strsep(&rest, "\n"))) { /* number:controllers:group; a group's name may hold colons */
         char *controllers = strchr(line, ':');

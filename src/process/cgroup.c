@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc_self.h"
 #include "base/small_file.h"
 
 #define MOUNTS "/sys/fs/cgroup"
@@ -135,7 +136,7 @@ static bool is_hierarchy(const char *mount)
     return snprintf(path, sizeof path, "%s/cgroup.procs", mount) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-/* group as /proc/thread-self/cgroup has it; one that begins with "/.." lies outside of what this process can see. */
+/* group as /proc/self/cgroup has it; one that begins with "/.." lies outside of what this process can see. */
 static struct lp_limit tightest(const char *mount, const char *group, limit_reader *read_limit)
 {
     char folder[PATH_MAX];
@@ -165,7 +166,7 @@ static bool lists(const char *controllers, const char *controller)
     return false;
 }
 
-/* The process's groups, as /proc/thread-self/cgroup names them; NULL where it names none. Into its text. */
+/* The process's groups, as /proc/self/cgroup names them; NULL where it names none. Into its text. */
 struct groups {
     const char *unified;               /* version 2 */
     const char *cpu, *cpu_controllers; /* version 1, and what is mounted together with it */
@@ -222,7 +223,8 @@ void lp_cgroup_read(struct lp_cgroup *cgroup, const char *root)
     char path[PATH_MAX], text[8192];
     struct groups groups = {0};
     *cgroup = (struct lp_cgroup){0};
-    if (snprintf(path, sizeof path, "%s/proc/thread-self/cgroup", root) >= (int)sizeof path ||
+    const char *self = lp_first_thread_has_ended() ? "thread-self" : "self";
+    if (snprintf(path, sizeof path, "%s/proc/%s/cgroup", root, self) >= (int)sizeof path ||
         !read_text(path, text, sizeof text))
         return;
     find_groups(&groups, text);

@@ -2,7 +2,7 @@
  * process/cgroup: what the control groups of this process grant it, of CPU time and of memory.
  *
  * A group's limit holds for all groups below it, so each is asked from the process's own up to the mount point, and the
- * tightest counts. Each controller is in one hierarchy: of version 1 if /proc/thread-self/cgroup lists it there, else of
+ * tightest counts. Each controller is in one hierarchy: of version 1 if /proc/self/cgroup lists it there, else of
  * version 2. Hierarchies are looked for where systems mount them, under /sys/fs/cgroup: the table of mounts, which tells
  * for certain, has hundreds of lines in a container, and a profiler of a short-lived actor is to be opened in
  * microseconds. Where the own group is not to be seen, as in containers of version 1, the mount point is the container's.

@@ -9,7 +9,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* A /dev/shm of one's own, and cgroups that are files like any others; text is what /proc/thread-self/cgroup says. */
+/* A /dev/shm of one's own, and cgroups that are files like any others; text is what /proc/self/cgroup says. */
 static int own_machine(const char *shm_options, const char *text)
 {
     mounts_enter();
@@ -18,7 +18,7 @@ static int own_machine(const char *shm_options, const char *text)
     int fd = open("/dev/shm/cgroup", O_WRONLY | O_CREAT, 0600);
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
     close(fd);
-    CANNOT_IF(mount("/dev/shm/cgroup", "/proc/thread-self/cgroup", NULL, MS_BIND, NULL) != 0);
+    CANNOT_IF(mount("/dev/shm/cgroup", "/proc/self/cgroup", NULL, MS_BIND, NULL) != 0);
     fd = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
     CHECK(fd >= 0);
     return fd;

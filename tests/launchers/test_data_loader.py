@@ -196,7 +196,9 @@ if __name__ == "__main__":
             for batch in batches:
                 pass
         except RuntimeError as error:
-            print(type(error).__name__, "is killed by signal" in str(error))
+            # torch says either, as its signal handler or its queue notices first.
+            said = [text in str(error) for text in ("is killed by signal", "exited unexpectedly")]
+            print(type(error).__name__, any(said))
         del batches, loader
         for worker in workers:
             worker.join()

@@ -51,12 +51,12 @@ static void assert_set(struct lp_limit limit, uint64_t value)
 static void test_a_container_of_version_2_PR05_PR07(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup = LIMITS("/proc/thread-self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "150000 100000\n",
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "150000 100000\n",
                                      V2 "/memory.max", "2147483648\n");
     assert_set(cgroup.cpu_nanocores, 1500000000);
     assert_set(cgroup.memory_bytes, 2 * GIB);
     cgroup =
-        LIMITS("/proc/thread-self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "max 100000\n", V2 "/memory.max", "max\n");
+        LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "max 100000\n", V2 "/memory.max", "max\n");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
 }
@@ -65,7 +65,7 @@ static void test_the_tightest_of_all_groups_above_counts(void **state)
 {
     (void)state;
     struct lp_cgroup cgroup =
-        LIMITS("/proc/thread-self/cgroup", "0::/pods/pod:7/train\n", IS_V2, V2 "/pods/cpu.max", "800000 100000\n",
+        LIMITS("/proc/self/cgroup", "0::/pods/pod:7/train\n", IS_V2, V2 "/pods/cpu.max", "800000 100000\n",
                V2 "/pods/memory.max", "max\n", V2 "/pods/pod:7/cpu.max", "50000 100000\n", V2 "/pods/pod:7/memory.max",
                "3221225472\n", V2 "/pods/pod:7/train/cpu.max", "max 100000\n", V2 "/pods/pod:7/train/memory.max",
                "8589934592\n");
@@ -78,7 +78,7 @@ static void test_without_a_file_there_is_no_limit(void **state)
 {
     (void)state;
     struct lp_cgroup cgroup =
-        LIMITS("/proc/thread-self/cgroup", "0::/user.slice\n", IS_V2, V2 "/user.slice/cgroup.procs", "");
+        LIMITS("/proc/self/cgroup", "0::/user.slice\n", IS_V2, V2 "/user.slice/cgroup.procs", "");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
 }
@@ -87,13 +87,13 @@ static void test_version_1_PR05_PR07(void **state)
 {
     (void)state;
     struct lp_cgroup cgroup = LIMITS(
-        "/proc/thread-self/cgroup", "9:memory:/job\n4:cpu,cpuacct:/job\n2:cpuset:/\n0::/\n", ARE_V1,
+        "/proc/self/cgroup", "9:memory:/job\n4:cpu,cpuacct:/job\n2:cpuset:/\n0::/\n", ARE_V1,
         V1_CPU "/cpu.cfs_quota_us", "-1\n", V1_CPU "/cpu.cfs_period_us", "100000\n", V1_CPU "/job/cpu.cfs_quota_us",
         "250000\n", V1_CPU "/job/cpu.cfs_period_us", "100000\n", V1_MEMORY "/memory.limit_in_bytes",
         "9223372036854771712\n", V1_MEMORY "/job/memory.limit_in_bytes", "2147483648\n");
     assert_set(cgroup.cpu_nanocores, 2500000000);
     assert_set(cgroup.memory_bytes, 2 * GIB);
-    cgroup = LIMITS("/proc/thread-self/cgroup", "9:memory:/\n4:cpu,cpuacct:/\n", ARE_V1, V1_CPU "/cpu.cfs_quota_us",
+    cgroup = LIMITS("/proc/self/cgroup", "9:memory:/\n4:cpu,cpuacct:/\n", ARE_V1, V1_CPU "/cpu.cfs_quota_us",
                     "-1\n", V1_MEMORY "/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
@@ -103,7 +103,7 @@ static void test_version_1_PR05_PR07(void **state)
 static void test_a_group_that_is_not_to_be_seen_is_the_mount_point(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup = LIMITS("/proc/thread-self/cgroup", "9:memory:/docker/4f1c\n4:cpu,cpuacct:/docker/4f1c\n",
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "9:memory:/docker/4f1c\n4:cpu,cpuacct:/docker/4f1c\n",
                                      ARE_V1, V1_CPU "/cpu.cfs_quota_us", "200000\n", V1_CPU "/cpu.cfs_period_us",
                                      "100000\n", V1_MEMORY "/memory.limit_in_bytes", "1073741824\n");
     assert_set(cgroup.cpu_nanocores, 2000000000);
@@ -115,7 +115,7 @@ static void test_both_versions_at_once(void **state)
 {
     (void)state;
     struct lp_cgroup cgroup =
-        LIMITS("/proc/thread-self/cgroup", "4:cpu,cpuacct:/\n0::/user\n", V1_CPU "/cgroup.procs", "",
+        LIMITS("/proc/self/cgroup", "4:cpu,cpuacct:/\n0::/user\n", V1_CPU "/cgroup.procs", "",
                V1_CPU "/cpu.cfs_quota_us", "-1\n", V2 "/unified/cgroup.procs", "", V2 "/unified/user/memory.max",
                "1073741824\n", V2 "/unified/user/cpu.max", "50000 100000\n");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
@@ -126,15 +126,15 @@ static void test_what_cannot_be_told_is_unknown(void **state)
 {
     (void)state;
     struct lp_cgroup nothing = LIMITS("/etc/hostname", "x\n");
-    struct lp_cgroup no_mount = LIMITS("/proc/thread-self/cgroup", "4:cpu:/\n0::/\n");
-    struct lp_cgroup no_group = LIMITS("/proc/thread-self/cgroup", "2:cpuset:/\n", IS_V2);
+    struct lp_cgroup no_mount = LIMITS("/proc/self/cgroup", "4:cpu:/\n0::/\n");
+    struct lp_cgroup no_group = LIMITS("/proc/self/cgroup", "2:cpuset:/\n", IS_V2);
     struct lp_cgroup outside =
-        LIMITS("/proc/thread-self/cgroup", "0::/../../elsewhere\n", IS_V2, V2 "/cpu.max", "1 2\n");
+        LIMITS("/proc/self/cgroup", "0::/../../elsewhere\n", IS_V2, V2 "/cpu.max", "1 2\n");
     struct lp_cgroup nonsense =
-        LIMITS("/proc/thread-self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "much\n", V2 "/memory.max", "\n");
+        LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "much\n", V2 "/memory.max", "\n");
     struct lp_cgroup negative =
-        LIMITS("/proc/thread-self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "-5 100000\n", V2 "/memory.max", "-1\n");
-    struct lp_cgroup no_period = LIMITS("/proc/thread-self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "100000 0\n",
+        LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "-5 100000\n", V2 "/memory.max", "-1\n");
+    struct lp_cgroup no_period = LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "100000 0\n",
                                         V2 "/memory.max", "99999999999999999999999999\n");
     const struct lp_cgroup all[] = {nothing, no_mount, no_group, outside, nonsense, negative, no_period};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -148,7 +148,7 @@ static void test_a_level_that_is_hidden(void **state)
 {
     (void)state;
     struct lp_cgroup cgroup =
-        LIMITS("/proc/thread-self/cgroup", "0::/a\n", IS_V2, V2 "/cpu.max", "?\n", V2 "/a/cpu.max", "100000 100000\n",
+        LIMITS("/proc/self/cgroup", "0::/a\n", IS_V2, V2 "/cpu.max", "?\n", V2 "/a/cpu.max", "100000 100000\n",
                V2 "/memory.max", "?\n", V2 "/a/memory.max", "max\n");
     assert_set(cgroup.cpu_nanocores, 1000000000);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_UNKNOWN);

@@ -163,10 +163,11 @@ static void adopt_one(void *context)
     CHECK_U64(adopt(folder), 0);
 }
 
+static int tell_to; /* not on the stack of a thread that ends */
+
 /* As start(), on a thread that outlives the process's first; it loses its file, is given another, and dies. */
 static void *record_alone(void *context)
 {
-    const int *to = context;
     struct lp_entry outer;
     struct lp_worker *worker;
     struct lp_thread_look look;
@@ -182,9 +183,9 @@ static void *record_alone(void *context)
     CHECK(unlink(recorder->image.path) == 0);
     lp_recorder_restore(recorder);
     CHECK(access(recorder->image.path, F_OK) == 0);
-    tell(*to, worker);
+    tell(tell_to, worker);
     raise(SIGKILL);
-    return NULL;
+    return context;
 }
 
 static void end_first_thread(void *context)
@@ -201,7 +202,8 @@ static void adopt_one_without_first_thread(void *context)
     (void)context;
     own_shm();
     CHECK(pipe(pipes) == 0);
-    int status = run_child(end_first_thread, &pipes[1]);
+    tell_to = pipes[1];
+    int status = run_child(end_first_thread, NULL);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     CHECK(read(pipes[0], &told, sizeof told) == sizeof told);
     CHECK_U64(adopt(folder), 1);
