@@ -206,7 +206,6 @@ static void ended(struct lp_report_page *page, const struct lp_where *where, boo
     and_more(page, where->n_ended - shown);
 }
 
-/* Each is above as well, with what its threads do. */
 static void closing(struct lp_report_page *page, const struct lp_where *where, bool bounded)
 {
     size_t shown = 0, most = !bounded || where->n_closing <= ENDED_SHOWN ? where->n_closing : ENDED_SHOWN - 1;
@@ -230,7 +229,7 @@ static void closing(struct lp_report_page *page, const struct lp_where *where, b
             text(page, " ");
         }
         text(page, lp_report_process(-1, -1, (int64_t)stacks->pid).text);
-        text(page, ", since ");
+        text(page, ", for ");
         text(page, lp_report_duration((double)stacks->closing_ns).text);
         lp_report_page_end(page);
     }

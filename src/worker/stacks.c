@@ -409,7 +409,8 @@ static int read_view(struct lp_stacks *stacks, const struct lp_view *view)
     copy_name(&reading, header->worker, &stacks->worker);
     copy_name(&reading, header->run_id, &stacks->run_id);
     copy_name(&reading, header->role, &stacks->role);
-    read_threads(&reading);
+    if (!stacks->closing) /* else what is left by now is not noted any more */
+        read_threads(&reading);
     return reading.no_memory ? -1 : 0;
 }
 

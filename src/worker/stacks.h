@@ -64,7 +64,7 @@ struct lp_stacks {
     struct lp_stacks_text worker, run_id, role;
     uint64_t pid, pid_namespace;
     int64_t rank, index;              /* of the launch; of its role. -1: none */
-    struct lp_stacks_thread *threads; /* those that live */
+    struct lp_stacks_thread *threads; /* those that live; of a worker that is closing none */
     size_t n_threads, n_ended_threads;
     bool closing;        /* it records no more, and has not written its last file yet */
     uint64_t closing_ns; /* for so long */

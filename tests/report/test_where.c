@@ -457,8 +457,8 @@ static void test_those_that_close(void **state)
         made.where.n_closing += i > 0;
     }
     assert_non_null(strstr(page(0), "CLOSING: 6 workers write their last files\n"));
-    assert_non_null(strstr(page(0), ", since 46.0s\n"));
-    assert_non_null(strstr(page(40), ", since 44.0s\n  and 2 more\n"));
+    assert_non_null(strstr(page(0), ", for 46.0s\n"));
+    assert_non_null(strstr(page(40), ", for 44.0s\n  and 2 more\n"));
 }
 
 /* Nothing is said of what only the run directory knows. */
