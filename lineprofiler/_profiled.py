@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from lineprofiler import _profiled_child
-from lineprofiler.accounting import RunError, merge_run
+from lineprofiler.accounting import RunError, _absolute, merge_run
 from lineprofiler.run import Run
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ def run_profiled(
     __tracebackhide__ = True
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_temporary_folder())
-        path = os.path.join(folder, "run") if run_dir is None else os.path.abspath(run_dir)
+        path = os.path.join(folder, "run") if run_dir is None else _absolute(run_dir)
         call = _Call(function, args, kwargs or {}, role, folder, path)
         if run_dir is None:
             stack.callback(remove_images, call.run_id)
@@ -125,7 +125,7 @@ class ProfiledRunner:
         number = len(self._run_ids) + 1
         run_dir = self._folder / ("run" if number == 1 else f"run-{number}")
         with _temporary_folder() as folder:
-            call = _Call(function, args, kwargs or {}, role, folder, os.path.abspath(run_dir))
+            call = _Call(function, args, kwargs or {}, role, folder, _absolute(run_dir))
             self._run_ids.append(call.run_id)
             try:
                 run = call.make(timeout_s)
