@@ -55,8 +55,7 @@ static void test_a_container_of_version_2_PR05_PR07(void **state)
                                      V2 "/memory.max", "2147483648\n");
     assert_set(cgroup.cpu_nanocores, 1500000000);
     assert_set(cgroup.memory_bytes, 2 * GIB);
-    cgroup =
-        LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "max 100000\n", V2 "/memory.max", "max\n");
+    cgroup = LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "max 100000\n", V2 "/memory.max", "max\n");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
 }
@@ -77,8 +76,7 @@ static void test_the_tightest_of_all_groups_above_counts(void **state)
 static void test_without_a_file_there_is_no_limit(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup =
-        LIMITS("/proc/self/cgroup", "0::/user.slice\n", IS_V2, V2 "/user.slice/cgroup.procs", "");
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "0::/user.slice\n", IS_V2, V2 "/user.slice/cgroup.procs", "");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
 }
@@ -86,15 +84,15 @@ static void test_without_a_file_there_is_no_limit(void **state)
 static void test_version_1_PR05_PR07(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup = LIMITS(
-        "/proc/self/cgroup", "9:memory:/job\n4:cpu,cpuacct:/job\n2:cpuset:/\n0::/\n", ARE_V1,
-        V1_CPU "/cpu.cfs_quota_us", "-1\n", V1_CPU "/cpu.cfs_period_us", "100000\n", V1_CPU "/job/cpu.cfs_quota_us",
-        "250000\n", V1_CPU "/job/cpu.cfs_period_us", "100000\n", V1_MEMORY "/memory.limit_in_bytes",
-        "9223372036854771712\n", V1_MEMORY "/job/memory.limit_in_bytes", "2147483648\n");
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "9:memory:/job\n4:cpu,cpuacct:/job\n2:cpuset:/\n0::/\n",
+                                     ARE_V1, V1_CPU "/cpu.cfs_quota_us", "-1\n", V1_CPU "/cpu.cfs_period_us",
+                                     "100000\n", V1_CPU "/job/cpu.cfs_quota_us", "250000\n",
+                                     V1_CPU "/job/cpu.cfs_period_us", "100000\n", V1_MEMORY "/memory.limit_in_bytes",
+                                     "9223372036854771712\n", V1_MEMORY "/job/memory.limit_in_bytes", "2147483648\n");
     assert_set(cgroup.cpu_nanocores, 2500000000);
     assert_set(cgroup.memory_bytes, 2 * GIB);
-    cgroup = LIMITS("/proc/self/cgroup", "9:memory:/\n4:cpu,cpuacct:/\n", ARE_V1, V1_CPU "/cpu.cfs_quota_us",
-                    "-1\n", V1_MEMORY "/memory.limit_in_bytes", "9223372036854771712\n");
+    cgroup = LIMITS("/proc/self/cgroup", "9:memory:/\n4:cpu,cpuacct:/\n", ARE_V1, V1_CPU "/cpu.cfs_quota_us", "-1\n",
+                    V1_MEMORY "/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(cgroup.cpu_nanocores.state, LP_LIMIT_NONE);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_NONE);
 }
@@ -103,9 +101,9 @@ static void test_version_1_PR05_PR07(void **state)
 static void test_a_group_that_is_not_to_be_seen_is_the_mount_point(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "9:memory:/docker/4f1c\n4:cpu,cpuacct:/docker/4f1c\n",
-                                     ARE_V1, V1_CPU "/cpu.cfs_quota_us", "200000\n", V1_CPU "/cpu.cfs_period_us",
-                                     "100000\n", V1_MEMORY "/memory.limit_in_bytes", "1073741824\n");
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "9:memory:/docker/4f1c\n4:cpu,cpuacct:/docker/4f1c\n", ARE_V1,
+                                     V1_CPU "/cpu.cfs_quota_us", "200000\n", V1_CPU "/cpu.cfs_period_us", "100000\n",
+                                     V1_MEMORY "/memory.limit_in_bytes", "1073741824\n");
     assert_set(cgroup.cpu_nanocores, 2000000000);
     assert_set(cgroup.memory_bytes, GIB);
 }
@@ -128,8 +126,7 @@ static void test_what_cannot_be_told_is_unknown(void **state)
     struct lp_cgroup nothing = LIMITS("/etc/hostname", "x\n");
     struct lp_cgroup no_mount = LIMITS("/proc/self/cgroup", "4:cpu:/\n0::/\n");
     struct lp_cgroup no_group = LIMITS("/proc/self/cgroup", "2:cpuset:/\n", IS_V2);
-    struct lp_cgroup outside =
-        LIMITS("/proc/self/cgroup", "0::/../../elsewhere\n", IS_V2, V2 "/cpu.max", "1 2\n");
+    struct lp_cgroup outside = LIMITS("/proc/self/cgroup", "0::/../../elsewhere\n", IS_V2, V2 "/cpu.max", "1 2\n");
     struct lp_cgroup nonsense =
         LIMITS("/proc/self/cgroup", "0::/\n", IS_V2, V2 "/cpu.max", "much\n", V2 "/memory.max", "\n");
     struct lp_cgroup negative =
@@ -147,9 +144,8 @@ static void test_what_cannot_be_told_is_unknown(void **state)
 static void test_a_level_that_is_hidden(void **state)
 {
     (void)state;
-    struct lp_cgroup cgroup =
-        LIMITS("/proc/self/cgroup", "0::/a\n", IS_V2, V2 "/cpu.max", "?\n", V2 "/a/cpu.max", "100000 100000\n",
-               V2 "/memory.max", "?\n", V2 "/a/memory.max", "max\n");
+    struct lp_cgroup cgroup = LIMITS("/proc/self/cgroup", "0::/a\n", IS_V2, V2 "/cpu.max", "?\n", V2 "/a/cpu.max",
+                                     "100000 100000\n", V2 "/memory.max", "?\n", V2 "/a/memory.max", "max\n");
     assert_set(cgroup.cpu_nanocores, 1000000000);
     assert_int_equal(cgroup.memory_bytes.state, LP_LIMIT_UNKNOWN);
 }
