@@ -255,15 +255,19 @@ def test_a_bad_end_after_the_answer_is_told() -> None:
         run_profiled(end_late)
 
 
-def hang() -> None:
+# Which other tests of this file on the machine do not use.
+OWN_SECONDS = f"600.{os.getpid()}"
+
+
+def hang(seconds: str) -> None:
     with accounting.phase("a"), accounting.phase("stuck"):
-        subprocess.run(["sleep", "600"], check=False)
+        subprocess.run(["sleep", seconds], check=False)
 
 
 def test_a_function_that_hangs_is_ended() -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError) as caught:
-        run_profiled(hang, timeout_s=3)
+        run_profiled(hang, (OWN_SECONDS,), timeout_s=3)
     assert time.monotonic() - begun < 300  # rather than 600
     assert re.fullmatch(
         r"hang\(\) was not done in 3 s and was killed; main \(pid \d+\) in a/stuck for \d\.\d s",
@@ -271,7 +275,7 @@ def test_a_function_that_hangs_is_ended() -> None:
     )
     [said] = caught.value.__notes__
     assert "in hang" in said  # the stack, by faulthandler
-    assert not commands_running("sleep\x00600")
+    assert not commands_running(f"sleep\x00{OWN_SECONDS}")
 
 
 def commands_running(command: str) -> list[str]:
@@ -286,14 +290,14 @@ def commands_running(command: str) -> list[str]:
     return found
 
 
-def leave_one_behind() -> int:
-    code = "import time; time.sleep(599)"
+def leave_one_behind(seconds: str) -> int:
+    code = f"import time; time.sleep({seconds})"
     return subprocess.Popen([sys.executable, "-c", code]).pid
 
 
 def test_what_the_function_leaves_running_is_ended() -> None:
-    run_profiled(leave_one_behind)
-    assert not commands_running("time.sleep(599)")
+    run_profiled(leave_one_behind, (OWN_SECONDS,))
+    assert not commands_running(f"time.sleep({OWN_SECONDS})")
 
 
 def kill_a_worker() -> None:
